@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 19,
     "GaussianMixture.partial_fit, steady, depth": 12,
     "Python files": 208,
-    "Python code": 32_671,
-    "Python docstrings": 15_377,
+    "Python code": 32_695,
+    "Python docstrings": 15_381,
     "kernel files": 62,
-    "kernel code": 15_154,
+    "kernel code": 15_310,
     "public names": 110,
     "import circles": 0,
-    "test code": 43_174,
+    "test code": 43_230,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

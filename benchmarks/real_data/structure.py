@@ -2,8 +2,10 @@
 
     python -m benchmarks.real_data.structure --write
 
-Levels and trends, with seasons where there are any. statsmodels has exact diffuse starts, too, and
-so has ssfortran, in a process of its own: `SSFORTRAN` is the Python that has it.
+Levels and trends, with seasons where there are any, and a cycle. statsmodels has exact diffuse
+starts, too, and so has ssfortran, in a process of its own: `SSFORTRAN` is the Python that has it.
+The first state of a cycle has the variance of the series, in statsmodels' model as well; in
+ssfortran's it has the one that the cycle tends to, which depends on its parameters.
 
 Likelihoods and forecasts:
 
@@ -32,7 +34,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import datasets, records
 from benchmarks._table import Table
 from sklearn_onlineem import KalmanFilter
-from sklearn_onlineem.structure import Level, Season, Trend
+from sklearn_onlineem.structure import Cycle, Level, Season, Trend
 
 N_AHEAD, N_SERIES, N_TIMED = 12, 1000, 20
 SERIES = {
@@ -41,6 +43,7 @@ SERIES = {
     "GDP, quarters": (lambda: np.cumsum(datasets.load_us_macro()[:, 0]), [Trend(), Season(4)]),
     "inflation, quarters": (lambda: datasets.load_us_macro()[:, 5], [Level()]),
     "sunspots, years": (lambda: datasets.load_sunspots()[:, 0], [Trend()]),
+    "sunspots, a cycle": (lambda: datasets.load_sunspots()[:, 0], [Level(), Cycle()]),
     "nitrogen oxides, days": (
         lambda: _days(datasets.load_air_quality_hours()),
         [Level(), Season(7)],
@@ -50,8 +53,8 @@ FORTRAN = """
 import sys, time
 import numpy as np
 import ssfortran as ss
-y, period, has_trend = np.loadtxt(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "True"
-parts = [ss.Irregular(), ss.Trend() if has_trend else ss.Level()]
+y, period, first = np.loadtxt(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+parts = [ss.Irregular(), getattr(ss, first)(), *(getattr(ss, name)() for name in sys.argv[4:])]
 parts += [ss.Seasonal(period)] if period else []
 seconds = []
 for series in [y] * 5 if y.ndim == 1 else y:
@@ -96,8 +99,7 @@ def _compared(y, structure):
     X = y[:, None]
     exact = KalmanFilter(structure=structure, tol=1e-6, n_init=5, random_state=0).fit(X)
     score, theirs = exact.score(X), _theirs(y, structure)
-    variances = exact.transition_covariance_.diagonal()
-    at_ours = [exact.observation_covariance_[0, 0], *variances[variances > 0.0]]
+    at_ours = _parameters(exact)
     best = max(
         theirs.fit(disp=0, method=how, maxiter=1000).llf for how in ("lbfgs", "nm", "powell")
     )
@@ -105,6 +107,16 @@ def _compared(y, structure):
     gaps = theirs.loglike(at_ours) - score, best - score, best - default
     gaps = *gaps, _fortran(y, structure)[0] - score
     return *gaps, *_ahead_by_ours(y, structure), *_ahead_by_theirs(y, structure)
+
+
+def _parameters(kalman):
+    """Return those of statsmodels: of a cycle one variance, its frequency and its rate."""
+    variances, A = kalman.transition_covariance_.diagonal(), kalman.transition_matrices_
+    found = [kalman.observation_covariance_[0, 0], *variances[variances > 0.0]]
+    if Cycle() in kalman.structure:
+        a, b = A[1, 1:]
+        found[-1:] = [abs(np.arctan2(b, a)), np.hypot(a, b)]
+    return found
 
 
 def _timed(y, structure):
@@ -115,11 +127,24 @@ def _timed(y, structure):
 
 
 def _theirs(y, structure):
+    from statsmodels.tsa.statespace.initialization import Initialization
     from statsmodels.tsa.statespace.structural import UnobservedComponents
 
     level = "lltrend" if isinstance(structure[0], Trend) else "llevel"
-    season = structure[1].period if len(structure) > 1 else None
-    return UnobservedComponents(y, level, seasonal=season, use_exact_diffuse=True)
+    season = structure[-1].period if isinstance(structure[-1], Season) else None
+    if Cycle() not in structure:
+        return UnobservedComponents(y, level, seasonal=season, use_exact_diffuse=True)
+
+    class Cyclic(UnobservedComponents):
+        def initialize_default(self, *_, **__):
+            own = Initialization(self.k_states)
+            own.set(0, "diffuse")
+            own.set((1, 3), "known", constant=np.zeros(2), stationary_cov=np.var(y) * np.eye(2))
+            self.ssm.initialization = own
+
+    names = {"cycle": True, "stochastic_cycle": True, "damped_cycle": True}
+    names["cycle_period_bounds"] = 2.0, len(y)
+    return Cyclic(y, level, **names, use_exact_diffuse=True)
 
 
 def _ahead(means, low, high, y):
@@ -145,12 +170,12 @@ def _ahead_by_theirs(y, structure):
 def _fortran(y, structure):
     if "SSFORTRAN" not in os.environ:
         return [np.nan, np.nan]
-    period = structure[1].period if len(structure) > 1 else 0
+    period = sum(part.period for part in structure if isinstance(part, Season))
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "series.txt")
         np.savetxt(path, y)
         call = [os.environ["SSFORTRAN"], "-c", FORTRAN, path, str(period)]
-        call.append(str(isinstance(structure[0], Trend)))
+        call += [type(part).__name__ for part in structure if not isinstance(part, Season)]
         done = subprocess.run(call, capture_output=True, text=True, check=True)
     return [float(figure) for figure in done.stdout.split()]
 

@@ -56,7 +56,6 @@ SIMD_UNUSED static NoiseSpace lay_out_noise(const NoiseTask *task, Arena *arena)
 {
     const ptrdiff_t k = task->k, W = task->W, M = task->M, n = task->T * task->d;
     NoiseSpace space;
-    space.n_entries = 0;
     space.to = (ptrdiff_t *)take(arena, k * k, sizeof(ptrdiff_t));
     space.from = (ptrdiff_t *)take(arena, k * k, sizeof(ptrdiff_t));
     space.values = take_doubles(arena, k * k);
@@ -148,6 +147,7 @@ SIMD_INLINE void reflect_in(
 SIMD_INLINE void start_noise(const NoiseTask *task, NoiseSpace *space)
 {
     const ptrdiff_t k = task->k, q = task->q, W = task->W, M = task->M;
+    space->n_entries = 0;
     for (ptrdiff_t i = 0; i < k * k; i++)
         if (task->A[i] != 0) {
             space->to[space->n_entries] = i / k, space->from[space->n_entries] = i % k;
@@ -316,6 +316,145 @@ SIMD_CLONES SIMD_UNUSED static void smooth_noise(
     else if (W == 8 && M == 8) smooth_noise_sized(task, space, 8, 8, of_states, of_rows);
     else if (W == 16 && M == 16) smooth_noise_sized(task, space, 16, 16, of_states, of_rows);
     else smooth_noise_sized(task, space, W, M, of_states, of_rows);
+}
+
+/* A climb over standard deviations by quasi-Newton steps, as 0 is an ordinary maximum of these: of
+ * all evaluations the most, and of the trials of a step; the least deviation, as a share of the
+ * largest at the start; the least factor of a deviation in a step, and how many times itself one
+ * rises; the factor of the next trial, the share of its promise that a step gains, and the promise,
+ * in nats, that is nothing. */
+#define MOST_EVALUATIONS 100
+#define MOST_TRIALS 4
+#define LEAST_SHARE 3e-6
+#define LEAST_FACTOR 0.1
+#define LONGEST_RISE 1.7
+#define SHORTER_STEP 0.25
+#define SUFFICIENT_GAIN 1e-4
+#define NO_PROMISE 1e-5
+
+typedef struct {
+    ptrdiff_t p;          /* variances that are learnt */
+    const int64_t *which; /* (p,): those of states, and of rows, from k on */
+    const double *counts; /* (p,): of noise that has them */
+    const double *added;  /* (p,): to squares, by the M-step */
+    double *variances;    /* (k + d,) */
+    double *squares;      /* (k + d,) */
+    double *sums;         /* (S,) */
+    double *deviations, *score, *there, *score_there, *direction, *work; /* (p,) */
+    double *inverse; /* (p, p): of the negative second derivatives */
+} Climb;
+
+SIMD_UNUSED static void lay_out_climb(const NoiseTask *task, Climb *climb, Arena *arena)
+{
+    double **arrays[] = {&climb->deviations, &climb->score, &climb->there, &climb->score_there,
+                         &climb->direction, &climb->work};
+    climb->squares = take_doubles(arena, task->k + task->d);
+    climb->sums = take_doubles(arena, task->S);
+    for (int i = 0; i < 6; i++) *arrays[i] = take_doubles(arena, climb->p);
+    climb->inverse = take_doubles(arena, climb->p * climb->p);
+}
+
+/* The log-likelihood, with what is added as pseudo-data, and its score by deviations. */
+SIMD_UNUSED static double climb_score(
+    const NoiseTask *task, NoiseSpace *space, Climb *climb, const double *deviations, double *score)
+{
+    double total = 0;
+    for (ptrdiff_t i = 0; i < climb->p; i++)
+        climb->variances[climb->which[i]] = deviations[i] * deviations[i];
+    set_zero(task->k + task->d, climb->squares);
+    set_zero(task->S, climb->sums);
+    start_noise(task, space);
+    filter_noise(task, space);
+    solve_noise(task, space, climb->sums);
+    smooth_noise(task, space, climb->squares, climb->squares + task->k);
+    for (ptrdiff_t s = 0; s < task->S; s++) total += climb->sums[s];
+    for (ptrdiff_t i = 0; i < climb->p; i++) {
+        const double V = climb->variances[climb->which[i]], n = climb->counts[i];
+        const double pseudo = n * climb->added[i] / V;
+        total -= 0.5 * pseudo;
+        score[i] = (climb->squares[climb->which[i]] / V + pseudo - n) / deviations[i];
+    }
+    return total;
+}
+
+/* In units in which a step along the score is one of EM. */
+SIMD_INLINE void reset_inverse(const Climb *climb)
+{
+    set_zero(climb->p * climb->p, climb->inverse);
+    for (ptrdiff_t i = 0; i < climb->p; i++)
+        climb->inverse[i * climb->p + i] =
+            climb->deviations[i] * climb->deviations[i] / (2 * climb->counts[i]);
+}
+
+/* Broyden, Fletcher, Goldfarb and Shanno's inverse after a step to `there`, if it is definite. */
+SIMD_INLINE void update_inverse(const Climb *climb)
+{
+    const ptrdiff_t p = climb->p;
+    double *step = climb->direction, *change = climb->score, *turned = climb->work;
+    for (ptrdiff_t i = 0; i < p; i++) {
+        step[i] = climb->there[i] - climb->deviations[i];
+        change[i] -= climb->score_there[i];
+    }
+    const double along = dot(step, change, p);
+    if (!(along > 1e-8 * sqrt(dot(step, step, p) * dot(change, change, p)))) return;
+    for (ptrdiff_t i = 0; i < p; i++) turned[i] = dot(climb->inverse + i * p, change, p);
+    const double share = (1 + dot(turned, change, p) / along) / along;
+    for (ptrdiff_t i = 0; i < p; i++)
+        for (ptrdiff_t j = 0; j < p; j++)
+            climb->inverse[i * p + j] += share * step[i] * step[j] -
+                                         (turned[i] * step[j] + step[i] * turned[j]) / along;
+}
+
+/* Variances <- those at a maximum; returns how often the rows were read, and sets the gain that is
+ * still promised. */
+SIMD_UNUSED static ptrdiff_t climb_noise(
+    const NoiseTask *task, NoiseSpace *space, Climb *climb, double *promised)
+{
+    const ptrdiff_t p = climb->p;
+    ptrdiff_t n = 1, is_fresh = 1;
+    double least = 0, slope = 0;
+    for (ptrdiff_t i = 0; i < p; i++) {
+        climb->deviations[i] = sqrt(climb->variances[climb->which[i]]);
+        least = fmax(least, LEAST_SHARE * climb->deviations[i]);
+    }
+    double here = climb_score(task, space, climb, climb->deviations, climb->score);
+    reset_inverse(climb);
+    while (n < MOST_EVALUATIONS) {
+        double rise = 0, there = -HUGE_VAL;
+        slope = 0;
+        for (ptrdiff_t i = 0; i < p; i++) {
+            climb->direction[i] = dot(climb->inverse + i * p, climb->score, p);
+            if (climb->deviations[i] <= least && climb->direction[i] < 0) climb->direction[i] = 0;
+            slope += climb->direction[i] * climb->score[i];
+            rise = fmax(rise, climb->direction[i] / climb->deviations[i]);
+        }
+        if (!(slope > 2 * NO_PROMISE)) break;
+        double length = rise > LONGEST_RISE ? LONGEST_RISE / rise : 1;
+        int is_better = 0;
+        for (int trial = 0; trial < MOST_TRIALS && !is_better; trial++, n++) {
+            for (ptrdiff_t i = 0; i < p; i++) {
+                const double own = climb->deviations[i], low = fmax(least, LEAST_FACTOR * own);
+                climb->there[i] = fmax(own + length * climb->direction[i], fmin(own, low));
+            }
+            there = climb_score(task, space, climb, climb->there, climb->score_there);
+            is_better = there - here >= SUFFICIENT_GAIN * length * slope;
+            length *= SHORTER_STEP;
+        }
+        if (is_better) {
+            is_fresh = 0, here = there;
+            update_inverse(climb);
+            copy(climb->there, p, climb->deviations);
+            copy(climb->score_there, p, climb->score);
+        } else if (is_fresh) {
+            break;
+        } else {
+            reset_inverse(climb), is_fresh = 1;
+        }
+    }
+    for (ptrdiff_t i = 0; i < p; i++)
+        climb->variances[climb->which[i]] = climb->deviations[i] * climb->deviations[i];
+    *promised = 0.5 * slope;
+    return n;
 }
 
 #endif

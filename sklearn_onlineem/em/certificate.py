@@ -166,21 +166,16 @@ def _small_step(here, evaluate, tol):
             return NewtonStep(math.inf, up, False, [])
     own = np.flatnonzero(~is_weak)
     step = np.where(falls, -1.0 / units, 0.0)
-    H, pairs = H[np.ix_(own, own)], []
+    H = H[np.ix_(own, own)]
     if len(own):
         values, vectors = np.linalg.eigh(H)
         if values[0] < -_FLAT:
             return NewtonStep(math.inf, (one[:, own] @ vectors[:, 0])[None], True, [])
         inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > _FLAT)
         step[own] = vectors @ (inverse * (score[own] @ vectors))
-        # Those of logarithms, in which other steps are taken.
-        values, vectors = np.linalg.eigh(H - np.diag(units[own] * score[own]))
-        kept = values > _FLAT
-        directions = (one[:, own] @ vectors[:, kept]).T.copy()
-        pairs = [*zip(directions, values[kept, None] * directions, strict=True)]
     gain = 0.5 * float(np.abs(score * step).sum())
     step = np.log(np.maximum(1.0 + units * step, _LEAST_FACTOR)) / units
-    return NewtonStep(gain, step[None], False, pairs)
+    return NewtonStep(gain, step[None], False, [])
 
 
 @dataclass
@@ -294,7 +289,7 @@ class Certificate:
         """Take the step, if it is worth it and passes are not those of EM; set what is left."""
         self.gain, self._wait, self._n_failed = found.gain, 0, 0
         is_small = here.coordinates.deviations is not None
-        is_worth_it = is_small or found.gain > _BETTER * self.rule.tol
+        is_worth_it = found.gain > (_REST if is_small else _BETTER) * self.rule.tol
         if found.direction is None or self.is_plain or not is_worth_it:
             return
         for length in (1.0, 0.5)[: 1 + is_small]:

@@ -162,7 +162,8 @@ class QuasiNewton:
         if not type(here.model).coordinates.gains_tell:
             # Where other systems are as likely, first steps may lead far away among these.
             is_slow = n_gains >= _LEAST_GAINS
-            is_slow |= n_gains == 1 and suits(here) and here.coordinates.are_determined
+            if n_gains <= 1 and suits(here) and (about := here.coordinates).are_determined:
+                is_slow = n_gains == 1 or about.deviations is not None
         else:
             # To look takes a fourth of a pass over few rows, so that every third pass is enough.
             looks = n_gains >= _LEAST_GAINS and progress.state.counters.n_steps % 3 == 1
@@ -195,8 +196,13 @@ class QuasiNewton:
             Of the present model. If it is not the one returned before, gradients are of another
             objective, and their difference tells nothing.
         evaluate : callable
-            Returns the evaluation of a model.
+            Returns the evaluation of a model; also takes how often the data have been read for it.
         """
+        if not here.prior and (climbed := here.coordinates.climbed(here.data)) is not None:
+            model, n_read, promised = climbed
+            there = evaluate(model, n_read + 1)
+            if there.objective > here.objective:
+                return there, promised / here.data.total_weight
         with np.errstate(over="raise", invalid="raise", divide="raise"):
             try:
                 found = self._longer_step(here, evaluate)

@@ -28,10 +28,6 @@ class InputsReader(SequencesInput):
         self._last = end[-1] if continues and end is not None else None
         return super().read(X, y, lengths, groups, continues, sample_weight, classes)
 
-    def _n_expected(self):
-        """Return the number of inputs that the model has; None: any."""
-        return self._estimator._n_known_inputs(self._fresh)
-
     def _inputs_of(self, rows):
         """Return the inputs of rows, (n_rows, n_inputs), or None if there are none."""
         form = self.form_of(self._inputs, rows.dtype, *self._cut)
@@ -42,7 +38,7 @@ class InputsReader(SequencesInput):
 
     def form_of(self, inputs, dtype, lengths=None, groups=None, name="inputs"):
         """Return the form of inputs, converted and checked, or None if there are none."""
-        n_expected = self._n_expected()
+        n_expected = self._estimator._n_known_inputs(self._fresh)  # None: any
         if inputs is None:
             if n_expected:
                 raise ValueError(

@@ -492,13 +492,8 @@ class Product(
         uniforms: Floats | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, ProductStatistics, float]:
-        found = self._joint_e_step(parameters, log_weights, rows, uniforms, log_likelihoods)
-        if found is not None:
-            return found
-        return e_step_in_blocks(
-            self, parameters, log_weights, rows, uniforms,
-            partial(self.posterior_statistics, parameters), log_likelihoods, n_rows=_BLOCK,
-        )  # fmt: skip
+        how = parameters, log_weights, rows, uniforms, log_likelihoods
+        return self._passed(*how, self.posterior_statistics, None)
 
     def marginal_e_step(
         self,
@@ -508,14 +503,14 @@ class Product(
         uniforms: Floats | None = None,
         log_likelihoods: Floats | None = None,
     ) -> tuple[Floats, ProductStatistics, float]:
-        found = self._joint_e_step(parameters, log_weights, rows, uniforms, log_likelihoods)
-        if found is not None:
-            return found
-        return e_step_in_blocks(
-            self, parameters, log_weights, rows, uniforms,
-            partial(self.marginal_statistics, parameters), log_likelihoods,
-            self.marginal_log_density, _BLOCK,
-        )  # fmt: skip
+        how = parameters, log_weights, rows, uniforms, log_likelihoods
+        return self._passed(*how, self.marginal_statistics, self.marginal_log_density)
+
+    def _passed(self, parameters, log_weights, rows, uniforms, log_likelihoods, of, log_density):
+        how = parameters, log_weights, rows, uniforms
+        return self._joint_e_step(*how, log_likelihoods) or e_step_in_blocks(
+            self, *how, partial(of, parameters), log_likelihoods, log_density, _BLOCK
+        )
 
     def _joint_e_step(self, parameters, log_weights, rows, uniforms, log_likelihoods):
         """Return the E-step by one matrix product of all factors, or None if they have none."""

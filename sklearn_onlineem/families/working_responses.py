@@ -487,14 +487,8 @@ class WorkingRegression(
 
         Parameters
         ----------
-        parameters : object
-            Of K components.
-        components : ndarray of int of shape (n_rows,)
-            The component of each row.
-        inputs : ndarray of shape (n_rows, n_inputs)
-            The x of each row.
-        rng : numpy.random.Generator
-            Source of random numbers.
+        parameters, components, inputs, rng
+            Like those of `GaussianRegression.sample_outputs`.
         """
         means = self.predicted(parameters, inputs)[np.arange(len(inputs)), components]
         return self._drawn(means, rng)

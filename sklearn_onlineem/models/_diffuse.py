@@ -18,9 +18,10 @@ from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.families.covariance_shapes import LOG_2_PI, Full
+from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 from sklearn_onlineem.families.linear_gaussian import square_roots
 from sklearn_onlineem.models._kalman import LinearDynamicalStatistics, Prepared, SharedGains
+from sklearn_onlineem.models._partial_regression import independent_variances
 from sklearn_onlineem.models._varying import expected_moments, known_of
 from sklearn_onlineem.statistics import Moments
 
@@ -455,10 +456,8 @@ def _learns_noise_alone(model):
     if model.n_inputs or model.varying is not None or model.initial.learnt:
         return False
     for part in (model.transitions, model.emissions):
-        S, is_full = part.covariance, isinstance(part.family.shape, Full)
-        if np.count_nonzero(S) != np.count_nonzero(S.diagonal()):
-            return False
-        if part.learnt and (part.learnt != ("covariance",) or (is_full and len(S) > 1)):
+        is_apart = np.count_nonzero(part.covariance) == np.count_nonzero(part.covariance.diagonal())
+        if not is_apart or (part.learnt and independent_variances(part) is None):
             return False
     return True
 
@@ -494,30 +493,50 @@ def _with_equal_gaps(model, data):
     return data.rows.remember(("noise", data.before is None, *system), arrays)
 
 
+def _task_of_noise(model):
+    """Return what kernels know of a system beside its rows, and its variances."""
+    first, moves, emissions = model._regressions
+    system = model._A, moves.offset, emissions.matrix, emissions.offset
+    start = first.offset, first.covariance
+    variances = [part.covariance.diagonal() for part in (moves, emissions)]
+    return (system, start, np.flatnonzero(model.diffuse)), np.concatenate(variances)
+
+
 def _evidence_of_noise(model, parts):
     """Return sums of statistics, of all that is learnt, and of log-likelihoods of sequences.
 
     Moments are those of noise at states of 0, as coefficients are known.
     """
-    first, moves, emissions = model._regressions
-    of_moves, of_rows = np.zeros(model.n_components), np.zeros(model.n_features)
-    noise, R = (np.ascontiguousarray(part.covariance.diagonal()) for part in (moves, emissions))
-    system = model._A, moves.offset, noise, emissions.matrix, emissions.offset, R
-    diffuse, n, n_moves, n_rows, log_likelihood = np.flatnonzero(model.diffuse), 0, 0, 0, 0.0
+    (first, moves, emissions), k = model._regressions, model.n_components
+    task, variances = _task_of_noise(model)
+    squares, n, n_moves, n_rows, log_likelihood = np.zeros(len(variances)), 0, 0, 0, 0.0
     for X, n_seen, missing in parts:
         log_likelihoods = np.zeros(X.shape[2])
-        _disturbances.smoothed_noise(
-            X, system, (first.offset, first.covariance), diffuse, of_moves, of_rows, log_likelihoods
-        )
+        _disturbances.smoothed_noise(X, *task, variances, squares, log_likelihoods)
         size = len(log_likelihoods)
         # Missing values of rows that have others are expected to have their variances.
-        of_rows += size * missing * R
+        squares[k:] += size * missing * variances[k:]
         n, n_moves, n_rows = n + size, n_moves + size * (len(X) - 1), n_rows + size * n_seen
         log_likelihood += log_likelihoods.sum()
     of_first = Moments(*np.full((2, 1), float(n)), first.offset[None], n * first.covariance[None])
-    of_parts = (moves, n_moves, of_moves), (emissions, n_rows, of_rows)
+    of_parts = (moves, n_moves, squares[:k]), (emissions, n_rows, squares[k:])
     parts = (_moments_of_noise(*own) for own in of_parts)
     return LinearDynamicalStatistics(of_first, *parts), log_likelihood
+
+
+def likeliest(model, data, outputs, counts, added):
+    """Return learnt variances at a maximum, how often rows were read, and what is still promised.
+
+    That is a gain in nats. `outputs` are the learnt ones of states and rows, `counts` of noise that
+    has them, and `added` what M-steps add. None: sequences have different gaps, or are no others.
+    """
+    is_whole = isinstance(data, Sequences) and data.before is None and data.sample_weight is None
+    parts = _with_equal_gaps(model, data) if is_whole and _learns_noise_alone(model) else None
+    if parts is None or len(parts) > 1 or parts[0][2].any():
+        return None
+    task, variances = _task_of_noise(model)
+    how = _disturbances.likeliest_noise(parts[0][0], *task, variances, outputs, counts, added)
+    return variances[outputs], *how
 
 
 def _moments_of_noise(regression, weight, squares):

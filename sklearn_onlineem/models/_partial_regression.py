@@ -394,7 +394,7 @@ class VarianceCoordinates(OfRegression):
     """
 
     def __init__(self, name, regression, statistics, outputs, largest):
-        self.regression, self._outputs, self.n_columns = regression, outputs, len(outputs)
+        self.regression, self.outputs, self.n_columns = regression, outputs, len(outputs)
         self.parts = {"covariance": slice(0, len(outputs))} if len(outputs) else {}
         degrees, variances = float(statistics.degrees[0]), regression.covariance[outputs, outputs]
         if not (degrees > 0.0 and (variances > 0.0).all()):
@@ -404,7 +404,7 @@ class VarianceCoordinates(OfRegression):
         sizes = np.abs(self._contrast) @ np.sqrt(statistics.scatter[0].diagonal())
         self.rounding = _ROUNDING * sizes**2 / (degrees * variances)
         self._least = _LEAST_SHARE * np.maximum(self.rounding / _ROUNDING, largest / variances)
-        self._variances = variances
+        self.variances = variances
         # By how much a unit moves logarithms of standard deviations.
         self.units = np.full(len(outputs), 1.0 / math.sqrt(2.0 * degrees))
         floor = regression.family._floor
@@ -413,20 +413,20 @@ class VarianceCoordinates(OfRegression):
     def score(self, statistics):
         """Return the scores; 0 where a variance has its least value and falls."""
         contrast, degrees = self._contrast, float(statistics.degrees[0])
-        shift = contrast @ statistics.mean[0] - self.regression.offset[self._outputs]
+        shift = contrast @ statistics.mean[0] - self.regression.offset[self.outputs]
         squares = ((contrast @ statistics.scatter[0]) * contrast).sum(axis=1)
         squares += float(statistics.weight[0]) * shift**2
-        ratios = squares / self._variances + degrees * self.added
+        ratios = squares / self.variances + degrees * self.added
         score = self.units * (ratios - degrees)
         score[(self._least >= 0.99) & (ratios < degrees * (1.0 + self.rounding))] = 0.0
         return score[None]
 
     def _moved(self, v):
-        logs, outputs = 2.0 * self.units * v, self._outputs
+        logs, outputs = 2.0 * self.units * v, self.outputs
         factors = np.maximum(np.exp(logs), np.minimum(self._least, 1.0))
         regression, covariance = self.regression, self.regression.covariance.copy()
-        covariance[outputs, outputs] = self._variances * factors
-        parameters = replace(regression.parameters, covariance=covariance[None])
+        covariance[outputs, outputs] = self.variances * factors
+        parameters = AffineGaussian(*regression.parameters._arrays[:2], covariance[None])
         return replace(regression, parameters=parameters), float(np.abs(logs).max())
 
     def raised(self, after, share):

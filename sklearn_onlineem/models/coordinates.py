@@ -158,6 +158,12 @@ class Coordinates:
         """Return how far v changes the model, as `Tangents.size`."""
         return max(own.size(v[:, place]) for _, own, place in self._places)
 
+    def climbed(self, data):
+        """Return a model at a maximum, the reads that took, and the gain that is still promised.
+
+        That is in nats. None: no kernel climbs the likelihood of these data.
+        """
+
     def raised(self, after, share):
         """Return the model with entries near zero raised that an M-step, to `after`, raises.
 

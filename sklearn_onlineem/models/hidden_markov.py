@@ -28,7 +28,7 @@ from sklearn_onlineem.models.capabilities import Reinitialises, RowLikelihoods, 
 from sklearn_onlineem.models.coordinates import FAMILY_NODE, Coordinates, shares_node
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.forecasts import MixtureForecast
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixture import MixtureModel, known_if_inputs
 from sklearn_onlineem.models.split_merge import emptied
 from sklearn_onlineem.models.terminations import (
     AbsorbingStates,
@@ -738,7 +738,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     ) -> tuple[Sequences, Integers]:
         offsets, states = self.termination.sample_states(self.start, self.transmat, n, rng, like)
         X = self.family.sample(self.parameters, states, rng)
-        return Sequences(Rows(X), offsets), states
+        return Sequences(Rows(X, labels=known_if_inputs(self.family, states)), offsets), states
 
 
 def _in_logs(log_densities, first, transmat, final):

@@ -22,6 +22,7 @@ from sklearn_onlineem.models.hidden_markov import (
     ChainCoordinates,
     HiddenMarkovModel,
     HiddenMarkovStatistics,
+    known_if_inputs,
     total_log_likelihood,
 )
 from sklearn_onlineem.models.terminations import (
@@ -547,7 +548,8 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
     ) -> tuple[Sequences, Integers]:
         sampled = self._sampled_until_end if self._ends_by_itself else self._sampled_rows
         offsets, states = sampled(n, rng, like)
-        return Sequences(Rows(self.family.sample(self.parameters, states, rng)), offsets), states
+        X = self.family.sample(self.parameters, states, rng)
+        return Sequences(Rows(X, labels=known_if_inputs(self.family, states)), offsets), states
 
     def _sampled_until_end(self, n, rng, like):
         offsets, segments = self.termination.sample_states(self.start, self.transmat, n, rng)

@@ -421,16 +421,14 @@ class SystemCoordinates(Coordinates):
             for node in model.nodes
             if getattr(model, node.field).learnt
         }
-        outputs = [independent_variances(part) for part, _ in learnt.values()]
-        if model.diffuse is None or any(own is None for own in outputs):
-            made = (node.directions(model, own) for node, (_, own) in learnt.items())
-        else:
-            of_states, of_rows = _largest_noise(model)
-            largest = {"initial": of_states, "transitions": of_states, "emissions": of_rows}
-            made = (
-                VarianceCoordinates(node.name, *pair, own, largest[node.field][own])
-                for (node, pair), own in zip(learnt.items(), outputs, strict=True)
-            )
+        # Other coordinates of small variances have scores of few digits.
+        largest = None if model.diffuse is None else _largest_noise(model)
+        made = (
+            VarianceCoordinates(node.name, *pair, own, largest[node.field == "emissions"][own])
+            if largest and (own := independent_variances(pair[0])) is not None
+            else node.directions(model, pair[1])
+            for node, pair in learnt.items()
+        )
         found = [(node, own) for node, own in zip(learnt, made, strict=True) if own.parts]
         if not found:
             raise ValueError("There are no standard errors of a system of which nothing is learnt.")
@@ -491,8 +489,20 @@ class SystemCoordinates(Coordinates):
         # All are learnt, and of unit information.
         return np.ones(self.shape)
 
+    def climbed(self, data):
+        if self.deviations is None:
+            return None
+        made, k, (units, _, added) = self.directions, self.model.n_components, self.deviations
+        outputs = [own.outputs + k * (name == "emissions") for name, own in made.items()]
+        variances = np.concatenate([own.variances for own in made.values()])
+        counts, outputs = data.total_weight / (2.0 * units**2), np.concatenate(outputs)
+        found = _diffuse.likeliest(self.model, data, outputs, counts, added * variances)
+        if found is None or found[1] == 1:
+            return None
+        return self.moved(0.5 * np.log(found[0] / variances)[None] / units), *found[1:]
+
     def raised(self, after, share):
-        return None if self.deviations is None else super().raised(self.model, share)
+        return None if self.model.diffuse is None else super().raised(self.model, share)
 
     def _said(self, node, name):
         return NAMES[node.field, name].replace("_", " ")

@@ -472,7 +472,14 @@ class MixtureModel(
         return ComponentSteps(self, data, prior, order)
 
     def pseudo_data(self, n: int, rng: np.random.Generator, like: Rows | None = None) -> Rows:
-        return Rows(self.sample(n, rng, like)[0], n_threads=1 if like is None else like.n_threads)
+        X, components = self.sample(n, rng, like)
+        known = known_if_inputs(self.family, components)
+        return Rows(X, labels=known, n_threads=1 if like is None else like.n_threads)
+
+
+def known_if_inputs(family: Family, hidden: Integers) -> Integers | None:
+    """Return components of drawn rows if inputs, which have no density, tell of these, or None."""
+    return hidden.astype(np.int32) if getattr(family, "n_inputs", 0) else None
 
 
 # Numbers in a block of one-hot components.

@@ -304,6 +304,15 @@ KALMAN_FILTERS = [
         is_diffuse=True,
         **GAUSSIAN,
     ),
+    StructureCase(
+        KalmanFilter,
+        slow_levels,
+        {"structure": Level() + Cycle()},
+        "KalmanFilter(cyclic)",
+        starts_are_given=True,
+        is_diffuse=True,
+        **GAUSSIAN,
+    ),
 ]
 all_estimators = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)
 all_models = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS + KALMAN_FILTERS, ids=repr)

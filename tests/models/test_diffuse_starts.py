@@ -8,8 +8,9 @@ import pytest
 from cases.dynamical import changed, draw_data, draw_model, value
 from cases.joint_gaussian import assert_inference, joint
 from numpy.testing import assert_allclose
+from scipy.optimize import minimize
 
-from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.families import Diagonal
 from sklearn_onlineem.families.linear_gaussian import LinearGaussian
 from sklearn_onlineem.models import _diffuse
@@ -177,6 +178,44 @@ def test_variances_are_learnt_from_smoothed_noise(kind, lengths, rng, monkeypatc
         parts = getattr(found, name), getattr(whole, name)
         assert_allclose(*(part.weight for part in parts))
         assert_allclose(*(getattr(model, name).expected_log_density(part) for part in parts))
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.5])
+@pytest.mark.parametrize("n_sequences", [1, 5])
+def test_a_climb_ends_at_a_maximum_over_the_learnt_variances(n_sequences, floor, rng):
+    A, C = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.6]]), np.array([[1.0, 0, 1.0]])
+    model = changed(
+        draw_model(
+            rng, K, 1, Diagonal(), learnt=["transitions__covariance", "emissions__covariance"]
+        ),
+        initial__covariance=np.diag([0.0, 0.0, 2.0]),
+        transitions__matrix=A,
+        transitions__covariance=np.diag([0.3, 0.0, 0.2]),
+        emissions__matrix=C,
+        emissions__covariance=np.eye(1),
+    )
+    model = replace(model, diffuse=np.array([True, True, False]))
+    like = LengthDistribution((np.array([80]), np.ones(1)))
+    data, _ = model.sample(n_sequences, rng, like)
+    X = data.X.reshape(n_sequences, 80)
+    X[:, [1, 20, 21]] = np.nan
+    outputs, added = np.array([2, 3]), np.full(2, floor)
+    counts = n_sequences * np.array([79.0, 77.0])
+
+    def penalised(logs):
+        variances = np.exp(logs)
+        of_states = np.diag([0.3, 0.0, variances[0]])
+        there = changed(
+            model, transitions__covariance=of_states, emissions__covariance=variances[1] * np.eye(1)
+        )
+        pseudo = counts * added / variances
+        return 0.5 * pseudo.sum() - there.log_likelihood(data).sum()
+
+    variances, n_read, promised = _diffuse.likeliest(model, data, outputs, counts, added)
+    best = minimize(penalised, np.zeros(2), method="Nelder-Mead", options={"fatol": 1e-9})
+    assert penalised(np.log(variances)) < best.fun + 1e-4
+    assert 2 < n_read < 60
+    assert 0.0 <= promised < 1e-4
 
 
 def test_rows_that_do_not_determine_the_start_are_refused(rng):

@@ -141,9 +141,9 @@ class _Pass:
     e_step: Callable[[State, Model], tuple[Statistics, float, Observations]]
     n_read: int = 0
 
-    def __call__(self, model):
-        """Return the evaluation of a model."""
-        self.n_read += 1
+    def __call__(self, model, n_read=1):
+        """Return the evaluation of a model, and count reads of the data, with those before it."""
+        self.n_read += n_read
         evidence, log_likelihood, data = self.e_step(self.state, model)
         size = self.state.size_of(data)
         prior = self.state.prior_terms(size, size / data.total_weight)

@@ -179,7 +179,7 @@ class System:
             )
         return FIELDS_WITH_INPUTS if n else FIELDS
 
-    @property
+    @cached_property
     def sizes(self):
         """Sizes by axes: `n_dim_state`, else those of the given arrays, and else one state."""
         sizes = {} if self.n_dim_state is None else {"k": self.n_dim_state}
@@ -328,7 +328,9 @@ class System:
                 value, label = attributes[f"{name}_"], f"{name}_"
             else:
                 value, label = self.given[name], name
-            if value is not None:
+            if value is not None and self.n_of_column and label == name:
+                known[name] = value
+            elif value is not None:
                 if name in VARYING and np.ndim(value) > len(shape):
                     shape = (len(value), *shape)
                 known[name] = self._checked_value(name, value, shape, label)
@@ -478,7 +480,6 @@ class SystemInitialiser(Initialiser):
         """Return the system of a structure, whose variances are in the units of rows."""
         system = self.system.of(data)
         known = system.known(data.n_features)
-        system.check_units(known)
         squares, variances = _scales(data)
         for name in system.learnt() & {"transition_covariance", "observation_covariance"}:
             units = np.repeat(squares, len(known[name]) // len(squares))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from cases.fitted_cases import hessian, jacobian
 from numpy.testing import assert_allclose
+from scipy.stats import chi2
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -116,7 +117,8 @@ def test_likelihoods_and_maxima_are_those_of_statsmodels(kind, rng):
     structure, names = kind
     X = draw_series(rng, structure=structure)
     given, future = inputs_of(structure, rng, X)
-    kalman = KalmanFilter(structure=structure, tol=1e-9).fit(X, **given)
+    # Where a variance is near 0, a pass gains a small part of what is left.
+    kalman = KalmanFilter(structure=structure, tol=1e-12).fit(X, **given)
     theirs = theirs_of(X, kalman, exog=given.get("inputs"), **names)
     result = theirs.smooth(their_parameters(kalman))
     score = kalman.score(X, **given)
@@ -170,7 +172,12 @@ def test_rates_that_are_learnt_are_at_a_maximum(structure, rng):
             moved.transition_matrices_ = other
             assert moved.score(X) < best
     if len(structure) > 1:
-        assert_allclose(A[1, 1:], [0.9, -0.5], atol=0.15)
+        # The truth is not refuted; errors of rates are not known beside a variance of 0.
+        truth = clone(kalman).set_params(max_iter=0).fit(X)
+        truth.transition_covariance_ = np.diag([0.09, 1.0, 0.0])
+        truth.observation_covariance_ = [[1e-6]]
+        truth.transition_matrices_ = [[1.0, 0.0, 0.0], [0.0, 0.9, -0.5], [0.0, 1.0, 0.0]]
+        assert 0.0 < 2.0 * (best - truth.score(X)) < chi2(5).isf(1e-4)
         start = kalman.initial_state_covariance_.diagonal()
         assert_allclose(start, [np.inf, X.var(), X.var()])
 
@@ -223,7 +230,7 @@ def test_variances_near_zero_rise_to_the_maximum(name, start, rng):
 def test_certificates_have_the_newton_step_of_standard_deviations(rng):
     X = (0.7 * rng.normal(size=(400, 1)).cumsum(axis=0)) + rng.normal(size=(400, 1))
     data = Sequences(Rows(X), np.array([0, len(X)]))
-    model = KalmanFilter(structure=[Level()], tol=0.0, max_iter=5).fit(X).model_
+    model = KalmanFilter(structure=[Level()], tol=0.0, max_iter=2).fit(X).model_
 
     def evaluate(model):
         return Evaluation(model, *model.e_step(data), [], data)
