@@ -63,6 +63,11 @@ class Batch(Loaded, ABC):
             At least one, all of this class.
         """
 
+    @property
+    def unlabelled(self) -> Self:
+        """The observations without known components or states."""
+        return self
+
     def followed_by(self, batches: Sequence[Self]) -> Self:
         """Return these observations and later ones; a batch may continue the last one before.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
 import numpy as np
@@ -121,6 +121,10 @@ class Rows(Batch):
             self.n_threads,
             self.has_gaps,
         )
+
+    @property
+    def unlabelled(self) -> Rows:
+        return replace(self, labels=None)
 
     def filled(self) -> Rows:
         """Return rows with observed values in all gaps, those of the column over and over.

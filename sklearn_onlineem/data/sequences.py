@@ -240,6 +240,10 @@ class Sequences(BatchOfRows):
         rows = Rows.unchecked(self.X, weight, self.rows.labels, self.n_threads)
         return self.with_rows(rows, self.offsets, self.before)
 
+    @property
+    def unlabelled(self) -> Sequences:
+        return self.with_rows(self.rows.unlabelled, self.offsets, self.before)
+
     @cached_property
     def by_weight(self) -> tuple[tuple[float, Integers, Sequences], ...]:
         """Each weight, and its sequences: numbers of their rows, and these, without weights."""

@@ -17,8 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import RandomState
 from sklearn_onlineem._values import average, checksum, differences
-from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
+from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.stages.sample import NO_SAMPLE, Challenge
@@ -441,11 +440,7 @@ def _loss(state, model):
         return 0.0
     length = int(min(length, _N_DRAWN))
     like = state.lengths and LengthDistribution((np.array([length]), np.ones(1)))
-    data = own.pseudo_data(_N_DRAWN // length, np.random.default_rng(0), like)
-    if isinstance(data, Sequences):
-        data = replace(data, rows=replace(data.rows, labels=None))
-    elif isinstance(data, Rows):
-        data = replace(data, labels=None)
+    data = own.pseudo_data(_N_DRAWN // length, np.random.default_rng(0), like).unlabelled
     return float((own.log_likelihood(data) - other.log_likelihood(data)).sum() / data.n_rows)
 
 

@@ -184,7 +184,7 @@ def settled(model, data, below, terms=()):
 def test_the_ratio_tends_to_1(case, rng):
     """By the root of the certificate, as it counts what few rows say: states may be rare."""
     below, truth = 1e-6 if case.is_mixture else 1e-8, case.draw(rng)
-    data = truth.pseudo_data(400, rng, case.data(rng, 400))
+    data = truth.pseudo_data(400, rng, case.data(rng, 400)).unlabelled
     for least in (below, below / 30.0):
         truth = settled(truth, data, least)
         found = step_certificate(truth, data)
@@ -223,7 +223,7 @@ def test_priors_count(case, rng):
 @regular_models
 def test_a_prior_worth_m_observations_has_the_ratio_of_n_to_n_and_m(case, rng):
     truth, n, m = case.draw(rng), 400, 200.0
-    data = truth.pseudo_data(n, rng, case.data(rng, n))
+    data = truth.pseudo_data(n, rng, case.data(rng, n)).unlabelled
     prior = m * truth.own_statistics()
     model = settled(truth, data, 1e-7, [(1.0 / n, prior)])
     found = step_certificate(model, data, prior)

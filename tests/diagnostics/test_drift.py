@@ -59,7 +59,7 @@ def fed(callback, path):
 def test_a_step_tells_the_decrement_of_its_batch(case, eta, rng):
     for _ in range(5):
         truth = case.draw(rng)
-        batch, model = truth.pseudo_data(200, rng, case.data(rng, 200)), truth
+        batch, model = truth.pseudo_data(200, rng, case.data(rng, 200)).unlabelled, truth
         new, score = online_step(model, batch, eta)
         certificate = StreamCertificate()
         certificate(Step(eta, score, 0.0, 100))

@@ -218,7 +218,7 @@ def test_a_number_of_passes_are_passes_of_em(rng):
 def test_a_fit_that_has_converged_is_near_the_maximum(case, seed):
     """Of data that a model has drawn."""
     model, data, prior = problem(case, seed)
-    data = model.pseudo_data(500, np.random.default_rng(seed), like=data)
+    data = model.pseudo_data(500, np.random.default_rng(seed), like=data).unlabelled
     rule = StandardErrorStopping(data.total_weight, model.n_parameters())
     progress = Progress(State(model, prior=prior))
     run(Batch().passes(progress, data, plan_of(rule)), progress, 1000)
