@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem import KalmanFilter, RegressionHMM
+from sklearn_onlineem.structure import Inputs, Level, Season, Trend
 
 NAMED = pd.DataFrame({"price": np.ones(20)})
 # Beside 20 rows.
@@ -56,6 +57,13 @@ def controlled(rng, n):
     return X, inputs
 
 
+def walking(rng, n=300):
+    """A row that follows its input, beside a level that walks."""
+    inputs = rng.normal(size=n)
+    X = 0.1 * rng.normal(size=n).cumsum() - 3.0 * inputs + 0.3 * rng.normal(size=n)
+    return X[:, None], inputs
+
+
 def effects(kalman, n=4):
     """What an input adds to its own row, and to the rows after it, in any coordinates of states."""
     A, C = kalman.transition_matrices_, kalman.observation_matrices_
@@ -99,5 +107,12 @@ LEARNERS = [
         {"params": [None, dict.fromkeys(WEIGHTS, False)]},
         {"params": dict.fromkeys(WEIGHTS, False)}, lambda states: {},
     ),
+    Learner(
+        partial(KalmanFilter, structure=Level() + Inputs(), random_state=0), walking,
+        lambda kalman: assert_allclose(effects(kalman, 0), -3.0, atol=0.15),
+        partial(effects, n=0), "transform", "mean", 1e-2,
+        {"structure": [Level() + Inputs(), Trend() + Season(7) + Inputs()]},
+        {"structure": Level(fixed=True) + Inputs()}, lambda states: {},
+    ),
 ]  # fmt: skip
-all_learners = pytest.mark.parametrize("learner", LEARNERS, ids=["hmm", "kalman"])
+all_learners = pytest.mark.parametrize("learner", LEARNERS, ids=["hmm", "kalman", "structure"])

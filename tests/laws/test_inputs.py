@@ -85,7 +85,7 @@ def test_merged_and_saved(learner, rng):
     X, u = learner.data(rng, 1600)
     parts = list(zip(np.split(X, 4), np.split(u, 4), strict=True))
     members = [learner.make().fit(x, inputs=v) for x, v in parts]
-    learner.assert_found(combine_estimators(members, align=True))
+    learner.assert_found(combine_estimators(members))
     estimator = learner.make()
     for x, v in parts[:2]:
         estimator.partial_fit(x, inputs=v, continues=True)
