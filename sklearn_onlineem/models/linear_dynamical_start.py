@@ -346,8 +346,8 @@ def _frequencies(pieces):
     """Return the peaks of the spectra of a series and of its changes, in units of half a turn."""
     n = 4 * max(map(len, pieces))
     power = np.zeros(n // 2 + 1)
-    for x in pieces:
-        line = np.polynomial.Polynomial.fit(np.arange(len(x)), x, min(1, len(x) - 1))
+    for x in (piece for piece in pieces if len(piece) > 1):
+        line = np.polynomial.Polynomial.fit(np.arange(len(x)), x, 1)
         power += np.abs(np.fft.rfft(x - line(np.arange(len(x))), n)) ** 2
     frequencies = np.linspace(0.0, 1.0, len(power))
     found = []

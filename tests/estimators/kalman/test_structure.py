@@ -289,6 +289,9 @@ def test_periods_of_cycles_are_found(rng):
     structure = Level(fixed=True) + Cycle() + Cycle()
     kalman = KalmanFilter(structure=structure).fit(X)
     assert_allclose(periods(kalman), [5.0, 16.0], rtol=0.25)
+    # A sequence of one row has no spectrum.
+    started = clone(kalman).set_params(max_iter=0).fit([X[:1], X])
+    assert_allclose(periods(started), [5.0, 16.0], rtol=0.25)
     assert [*kalman.decompose(X)] == ["level", "cycle 1", "cycle 2"]
     # A further start has other periods.
     several = clone(kalman).set_params(n_init=3, random_state=0).fit(X)
