@@ -176,7 +176,8 @@ def _fortran(y, structure):
         np.savetxt(path, y)
         call = [os.environ["SSFORTRAN"], "-c", FORTRAN, path, str(period)]
         call += [type(part).__name__ for part in structure if not isinstance(part, Season)]
-        done = subprocess.run(call, capture_output=True, text=True, check=True)
+        alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+        done = subprocess.run(call, env=alone, capture_output=True, text=True, check=True)
     return [float(figure) for figure in done.stdout.split()]
 
 
