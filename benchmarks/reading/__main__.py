@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 15_310,
     "public names": 110,
     "import circles": 0,
-    "test code": 43_244,
+    "test code": 43_245,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -90,7 +90,9 @@ NOTHING = {"params": "", "em_vars": []}
 RELEARNT = [
     (case, name)
     for case in CASES
-    for name in NOTHING.keys() & case().get_params(deep=False).keys()
+    for name in NOTHING
+    if name in case().get_params(deep=False)
+    # Masks say it of the arrays that they are of, and structures of all.
     # Masks say it of the arrays that they are of, and structures of all.
     if not (case.is_diffuse or (name == "em_vars" and case().params))
 ]
