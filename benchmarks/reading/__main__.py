@@ -36,13 +36,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 19,
     "GaussianMixture.partial_fit, steady, depth": 12,
     "Python files": 208,
-    "Python code": 32_699,
+    "Python code": 32_697,
     "Python docstrings": 15_382,
     "kernel files": 62,
     "kernel code": 15_310,
     "public names": 110,
     "import circles": 0,
-    "test code": 43_245,
+    "test code": 43_249,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -29,9 +29,7 @@ from sklearn_onlineem.estimators._known import KnownModel
 from sklearn_onlineem.estimators._stream_start import StreamStarts
 from sklearn_onlineem.estimators.fitted import RELEARNT, Fitted, FittedState
 from sklearn_onlineem.estimators.learning import LARGEST_INT, LearningParameters
-from sklearn_onlineem.estimators.parameters import (
-    estimator,
-)  # fmt: skip
+from sklearn_onlineem.estimators.parameters import estimator
 from sklearn_onlineem.estimators.progress import (
     CallbackSupportMixin,
     FitTasks,

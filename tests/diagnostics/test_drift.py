@@ -149,13 +149,13 @@ def test_a_rate_too_small_to_tell_has_no_certificate():
 # --------------------------------------------------------------------------------- all estimators
 
 
+@pytest.mark.pinned("one stream of other rows in some thousands has a false alarm")
 @pytest.mark.parametrize("case", [*ESTIMATORS, *SEQUENCE_ESTIMATORS, *KALMAN_FILTERS], ids=repr)
 @pytest.mark.parametrize("solver", ["online", AT_ONCE, "bayesian"], ids=str)
 def test_they_are_callbacks_of_every_estimator(case, solver, rng):
     if solver == "bayesian" and "Laplace" in repr(case):
         solver = "online"
-    # By default one stream in some thousands has a false alarm.
-    certificate, watch = StreamCertificate(), DriftWatch(warm_up=5, threshold=8.0)
+    certificate, watch = StreamCertificate(), DriftWatch(warm_up=5)
     estimator = case(solver=solver, callbacks=[certificate, watch])
     for _ in range(8):
         data = case.data(rng)
@@ -334,6 +334,7 @@ def test_it_warns(rng):
     assert len(caught) == len(watch.alarms) == 1
 
 
+@pytest.mark.pinned("of other rows a change may seem to begin two batches before")
 def test_it_ends_a_fit(rng):
     X = np.concatenate([rng.poisson(3.0, (4000, 2)), rng.poisson(9.0, (2000, 2))])
 
@@ -349,7 +350,7 @@ def test_it_ends_a_fit(rng):
     mixture = PoissonMixture(1, callbacks=[callback], random_state=0)
     for start in range(0, 6000, 50):
         mixture.partial_fit(X[start : start + 50])
-    assert abs(callback.watch.alarms[0].since - 4000) <= 200
+    assert callback.watch.alarms[0].since == 4000
 
 
 def test_a_function_is_called_and_may_set_parameters(rng):
