@@ -52,6 +52,8 @@ from sklearn_onlineem.statistics import Moments
 
 _RELATIVE_FLOOR = 1e-6
 _FLOOR_ROWS = 1 << 16
+# Columns below which a reduction over rows takes NumPy longer than one of each column.
+_SHORT = 32
 # Pseudo-squares for missing values, see `Gaussian.with_gaps`, and the mode of their prior, both in
 # variances of the data; chosen by benchmarks/real_data/missing_values.py.
 _SQUARES_FOR_GAPS, _MODE = 4.0, 4.0
@@ -680,6 +682,9 @@ def without_gaps(X):
 
 def range_of(X):
     """Return the least and the greatest value of each column of X."""
+    if X.shape[1] < _SHORT:
+        least, greatest = [*map(np.min, X.T)], [*map(np.max, X.T)]
+        return np.array(least, dtype=np.float64), np.array(greatest, dtype=np.float64)
     return X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
 
 
