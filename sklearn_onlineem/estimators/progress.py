@@ -23,7 +23,7 @@ _TOLD = set()
 # more than this share of the rows nearby are equal.
 _NARROW, _MOST_EQUAL = 1e-2, 0.8
 # To sort so many rows takes as long as to make distributions.
-_MANY = 4096
+_MANY = 16_384
 
 
 def warn_user(message, category=UserWarning, once=False):
@@ -167,21 +167,28 @@ def warn_of_point_masses(estimator, model, data):
     family, X = getattr(model, "family", None), getattr(data, "X", None)
     if family is None or not isinstance(X, np.ndarray):
         return
-    factors = [(family, range(X.shape[1]), model.parameters)]
+    factors = [(family, slice(None), model.parameters)]
     if isinstance(family, Product):
-        factors = zip(family.families, family.columns, model.parameters, strict=True)
+        factors = zip(family.families, map(list, family.columns), model.parameters, strict=True)
     part = "state" if hasattr(model, "transmat") else "component"
     for factor, own, known in factors:
         kind = getattr(factor, "family", factor)  # that of the parts of mixtures
         kinds = kind, *getattr(kind, "families", ())
         if not all(isinstance(x, ColumnDistributions) and not x.is_whole for x in kinds):
             continue
-        rows = X[:, list(own)]
-        tests = [_repeats, _has_narrow] if len(X) < _MANY else [_has_narrow, _repeats]
-        if not all(test(rows, factor, known) for test in tests):
+        rows = X[:, own]
+        is_quick = isinstance(known, Gaussians) or len(X) >= _MANY
+        if not (is_quick or _repeats(rows)):
+            continue
+        if isinstance(known, Gaussians):
+            # To make distributions takes too long beside fits of few rows.
+            first = known.covariance.reshape(len(known.covariance), -1)[:, 0]
+        else:
+            first = factor.distribution(known, 0).var()
+        if not _is_narrow(first).any() or (is_quick and not _repeats(rows)):
             continue
         means = factor.means(known)
-        variances = [factor.distribution(known, j).var() for j in range(len(own))]
+        variances = [factor.distribution(known, j).var() for j in range(rows.shape[1])]
         narrow, deviations = _is_narrow(variances).all(axis=0), np.sqrt(variances).T
         for k in np.flatnonzero(narrow):
             near = rows[(np.abs(rows - means[k]) <= 4.0 * deviations[k]).all(axis=1)]
@@ -197,16 +204,11 @@ def warn_of_point_masses(estimator, model, data):
                 )
 
 
-def _repeats(rows, factor, known):
-    values = rows[~np.isnan(rows[:, 0]), 0]
-    return len(np.unique(values)) < len(values)
-
-
-def _has_narrow(rows, factor, known):
-    if isinstance(known, Gaussians):
-        # To make distributions takes too long beside fits of few rows.
-        return _is_narrow(known.covariance.reshape(len(known.covariance), -1)[:, 0]).any()
-    return _is_narrow(factor.distribution(known, 0).var()).any()
+def _repeats(rows):
+    # Equal rows have equal sums with any weights, up to rounding.
+    sums = rows @ np.cos(np.arange(rows.shape[1]))
+    sums = np.sort(sums[~np.isnan(sums)])
+    return (np.diff(sums) <= 1e-12 * np.abs(sums[[0, -1]]).max()).any() if len(sums) else False
 
 
 def _is_narrow(variances):

@@ -68,8 +68,10 @@ def _is_of_dask(value):
 
 def frame_of(X):
     """Return a data frame of any library, or a table of pyarrow, as one of narwhals; else None."""
-    is_frame = nw.dependencies.is_into_dataframe(X)
-    return nw.from_native(X, eager_only=True) if is_frame else None
+    # To ask takes a while, and plain types are none.
+    if type(X) in (list, tuple, np.ndarray) or sparse.issparse(X):
+        return None
+    return nw.from_native(X, eager_only=True) if nw.dependencies.is_into_dataframe(X) else None
 
 
 def filled(X):

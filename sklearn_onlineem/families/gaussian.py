@@ -207,8 +207,9 @@ class Gaussian(
             )
         if self.floor is not None:
             return self
-        floor = variance_floor(X, sample_weight, self.reg_covar)
-        return replace(self, floor=floor, limits=range_of(X))
+        limits = range_of(X)
+        floor = variance_floor(X, sample_weight, self.reg_covar, limits)
+        return replace(self, floor=floor, limits=limits)
 
     def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
         # Few pseudo-rows with a multiple of the variances v of the data: a penalty n (tr(V S^-1) +
@@ -699,12 +700,12 @@ def variances(X, sample_weight):
     return deviation, variance - np.average(deviation, axis=1, weights=weight) ** 2
 
 
-def variance_floor(X, sample_weight, reg_covar):
+def variance_floor(X, sample_weight, reg_covar, limits=None):  # of `range_of`
     """Return the floor of each feature's variance; ValueError if a variance underflows."""
     if reg_covar is not None:
         return np.full(X.shape[1], float(reg_covar))
     deviation, variance = variances(X, sample_weight)
-    largest = np.abs(np.ascontiguousarray(X.T)).max(axis=1).astype(np.float64)
+    largest = np.abs(limits or range_of(X)).max(axis=0)
     resolution = (4.0 * np.finfo(X.dtype).eps * largest) ** 2
     varies = np.abs(deviation).max(axis=1) > 4.0 * np.finfo(X.dtype).eps * largest
     if (varies & (variance < NEGLIGIBLE)).any():

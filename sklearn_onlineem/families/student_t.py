@@ -342,12 +342,13 @@ class StudentT(
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         if self.floor is not None:
             return self
-        floor = variance_floor(X, sample_weight, self.reg_covar)
+        limits = range_of(X)
+        floor = variance_floor(X, sample_weight, self.reg_covar, limits)
         if self.reg_covar is None:
             # Few outliers may have most of a variance.
             clipped = np.clip(X, *_fences(X, sample_weight))
             floor = np.minimum(floor, variance_floor(clipped, sample_weight, None))
-        return replace(self, floor=floor, limits=range_of(X))
+        return replace(self, floor=floor, limits=limits)
 
     def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
         if np.isnan(X).all(axis=0).any():

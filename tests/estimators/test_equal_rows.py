@@ -36,7 +36,7 @@ def told(estimator, X):
     ],
     ids=repr,
 )
-@pytest.mark.parametrize("n_times", [1, 20], ids=["few", "many"])
+@pytest.mark.parametrize("n_times", [1, 60], ids=["few", "many"])
 def test_a_state_of_equal_rows_is_named(estimator, n_times, rng):
     X = stuck(rng)
     X = np.vstack(
