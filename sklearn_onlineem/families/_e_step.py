@@ -1,4 +1,4 @@
-"""The E-step of a mixture by blocks of rows."""
+"""The E-step of a mixture by blocks of rows, and functions of probabilities that models share."""
 
 import numpy as np
 
@@ -8,6 +8,18 @@ from sklearn_onlineem.statistics import combine
 
 _BLOCK = 1024
 NOTHING = np.empty(0)
+
+
+def log_of(p):
+    """Return log p, and -inf where p is 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(p)
+
+
+def drawn_from(cumulated, rng):
+    """Draw a number for each row of cumulated weights, along the last axis."""
+    points = rng.random((*cumulated.shape[:-1], 1)) * cumulated[..., -1:]
+    return (cumulated <= points).sum(axis=-1).clip(max=cumulated.shape[-1] - 1)
 
 
 def e_step_in_blocks(

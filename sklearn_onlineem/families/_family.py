@@ -58,6 +58,8 @@ class Family(ABC, Generic[Parameters, Evidence]):
     takes_sparse = False
     # Whether statistics have a fixed size, as the hyper-parameters of a conjugate prior have.
     is_conjugate = True
+    # Maps of `start_coordinates` that are the same for all rows, if any.
+    start_maps: tuple[Callable[[FloatsOrSparse], FloatsOrSparse], ...] = ()
     # Parameters as users know them.
     parts: tuple[Part, ...] = (means_part(),)
 
@@ -111,11 +113,11 @@ class Family(ABC, Generic[Parameters, Evidence]):
 
         Parameters
         ----------
-        X : array of shape (n_rows, n_features)
-            Rows that determine the maps; CSR if the family `takes_sparse`.
-        sample_weight : ndarray of shape (n_rows,), default=None
-            Above 0; None: 1 for each row.
+        X, sample_weight
+            As in `bind`; weights are above 0.
         """
+        if self.start_maps:
+            return self.start_maps
         return (unchanged if sparse.issparse(X) else standardised(X, sample_weight),)
 
     @abstractmethod
@@ -140,12 +142,10 @@ class Family(ABC, Generic[Parameters, Evidence]):
 
         Parameters
         ----------
-        X : array of shape (n_rows, n_features)
-            Rows; CSR as well as dense where the family `takes_sparse`.
+        X, n_threads
+            As in `log_density`.
         responsibilities : ndarray of shape (n_rows, K)
             Non-negative; the rows need not add up to 1.
-        n_threads : int, default=1
-            How many threads share the rows.
         """
 
     def posterior_statistics(
@@ -158,14 +158,10 @@ class Family(ABC, Generic[Parameters, Evidence]):
 
         Parameters
         ----------
-        parameters : object
-            Of K components.
-        X : array of shape (n_rows, n_features)
-            Rows; CSR as well as dense where the family `takes_sparse`.
+        parameters, X, n_threads
+            As in `log_density`.
         posterior : ndarray of shape (n_rows, K)
             Responsibilities of the components for each row.
-        n_threads : int, default=1
-            How many threads share the rows.
         """
         return self.expected_statistics(X, posterior, n_threads)
 
@@ -367,10 +363,8 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
 
         Parameters
         ----------
-        X : array of shape (n_rows, n_features)
-            Rows; CSR as well as dense where the family `takes_sparse`.
-        n_threads : int, default=1
-            How many threads share the rows.
+        X, n_threads
+            As in `log_density`.
         """
         return NOTHING
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,11 +18,7 @@ from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, unchanged
 from sklearn_onlineem.families.capabilities import ColumnDistributions, Distribution
 from sklearn_onlineem.families.parts import means_part
-from sklearn_onlineem.families.tangents import (
-    BOUND,
-    ProductTangents,
-    Shares,
-)
+from sklearn_onlineem.families.tangents import BOUND, ProductTangents, Shares
 from sklearn_onlineem.statistics import Sums
 
 # Smallest difference from 1 in double precision.
@@ -77,6 +73,7 @@ class Bernoulli(ExponentialColumns, ColumnDistributions[Floats], _collapsed.Coll
     """
 
     is_whole = True
+    start_maps = hellinger, unchanged
     tangents = BernoulliTangents
 
     min_probability: float = 1e-10
@@ -92,11 +89,6 @@ class Bernoulli(ExponentialColumns, ColumnDistributions[Floats], _collapsed.Coll
         values = stored_values(X)
         if (values < 0).any() or (values > 1).any():
             raise ValueError("Bernoulli data must lie between 0 and 1.")
-
-    def start_coordinates(
-        self, X: FloatsOrSparse, sample_weight: Floats | None = None
-    ) -> tuple[Callable[[FloatsOrSparse], FloatsOrSparse], ...]:
-        return hellinger, unchanged
 
     def to_natural(self, parameters: Floats) -> Floats:
         return np.log(parameters) - np.log1p(-parameters)

@@ -158,10 +158,8 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
         statistics : Statistics
             Pseudo-statistics of the conjugate prior plus evidence as sums over rows (not averages);
             ValueError if the posterior is improper.
-        X : array of shape (n_rows, n_features)
-            Rows; CSR as well as dense where the family `takes_sparse`.
-        n_threads : int, default=1
-            How many threads share the rows.
+        X, n_threads
+            As in `Family.log_density`.
         """
 
     @abstractmethod
@@ -263,14 +261,10 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
 
         Parameters
         ----------
-        parameters : object
-            Of K components.
-        X : ndarray of shape (n_rows, n_features)
-            Rows; NaN is missing.
+        parameters, X, n_threads
+            As in `marginal_log_density`.
         posterior : ndarray of shape (n_rows, K)
             Responsibilities of the components for each row.
-        n_threads : int, default=1
-            How many threads share the rows.
         """
 
     def marginal_e_step(
@@ -285,16 +279,8 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
 
         Parameters
         ----------
-        parameters : object
-            Of K components.
-        log_weights : ndarray of shape (K,)
-            Logarithms of the mixture weights.
-        rows : Rows
-            Observations, with their weights and labels; NaN is missing.
-        uniforms : ndarray of shape (n_rows,), default=None
-            If given, components are drawn with these instead of averaged over.
-        log_likelihoods : ndarray of shape (n_rows,), default=None
-            If given, it receives the log-likelihood of each row, without its weight.
+        parameters, log_weights, rows, uniforms, log_likelihoods
+            As in `Family.e_step`; NaN is missing.
         """
         return e_step_in_blocks(
             self, parameters, log_weights, rows, uniforms,
@@ -311,10 +297,8 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
 
         Parameters
         ----------
-        parameters : object
-            Of K components.
-        X : ndarray of shape (n_rows, n_features)
-            Rows; NaN is missing.
+        parameters, X
+            As in `marginal_log_density`.
         posterior : ndarray of shape (n_rows, K)
             Responsibilities of the components for each row, which add up to 1.
         """
@@ -327,14 +311,10 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
 
         Parameters
         ----------
-        parameters : object
-            Of K components.
-        X : ndarray of shape (n_rows, n_features)
-            Rows; NaN is missing.
-        components : ndarray of int of shape (n_rows,)
-            The component of each row.
-        rng : numpy.random.Generator
-            Source of random numbers.
+        parameters, X
+            As in `marginal_log_density`.
+        components, rng
+            As in `Family.sample`.
         """
 
 
@@ -399,16 +379,12 @@ class HiddenVariables(ABC, Generic[Parameters, Evidence]):
 
         Parameters
         ----------
-        parameters : object
-            Of K components.
-        X : array of shape (n_rows, n_features)
-            Rows; CSR as well as dense where the family `takes_sparse`.
+        parameters, X, n_threads
+            As in `Family.log_density`.
         posterior : ndarray of shape (n_rows, K)
             Responsibilities; one-hot where components were drawn.
         rng : numpy.random.Generator
             Source of random numbers; draws must not depend on `n_threads`.
-        n_threads : int, default=1
-            How many threads share the rows.
         """
 
 
@@ -437,14 +413,10 @@ class GivenLengths(ABC, Generic[Parameters]):
 
         Parameters
         ----------
-        parameters : object
-            Of K components.
-        components : ndarray of int of shape (n_rows,)
-            The component of each row.
+        parameters, components, rng
+            As in `Family.sample`.
         X : array of shape (n, n_features)
             Rows to draw lengths from; any number.
-        rng : numpy.random.Generator
-            Source of random numbers.
         """
 
 

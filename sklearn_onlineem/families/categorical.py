@@ -19,14 +19,12 @@ from sklearn_onlineem._python import cached_property, ours
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.families import _collapsed
+from sklearn_onlineem.families._e_step import drawn_from, log_of
 from sklearn_onlineem.families._family import normalised
 from sklearn_onlineem.families._independent_columns import ExponentialColumns, filled
 from sklearn_onlineem.families._start_coordinates import unchanged
 from sklearn_onlineem.families.parts import Part, means_part
-from sklearn_onlineem.families.tangents import (
-    Shares,
-    ShareTangents,
-)
+from sklearn_onlineem.families.tangents import Shares, ShareTangents
 from sklearn_onlineem.statistics import Sums
 
 # A stray code of 1e10 must be an error, not an allocation; nor are tables made for codes that are
@@ -299,8 +297,7 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
 
     def to_natural(self, parameters: Floats) -> Floats:
         # Probabilities that are fixed may be 0.
-        with np.errstate(divide="ignore"):
-            return np.log(parameters)
+        return log_of(parameters)
 
     def from_natural(self, natural: Floats) -> Floats:
         return self._normalised(np.exp(natural))
@@ -323,7 +320,8 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         return np.argmax(posterior @ self.probabilities(parameters)[column], axis=1)
 
     def _drawn_values(self, parameters, components, columns, n_features, rng):
-        return _codes(self._cumulative(parameters)[components, columns], rng)
+        cumulated = self._cumulative(parameters)[components, columns]
+        return drawn_from(cumulated, rng).astype(np.float64)
 
     def _sums(self, flat):
         """Return the sums of each column's numbers, (K, n_features)."""
@@ -349,7 +347,7 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         return self._normalised(np.maximum(mean, self.min_probability))
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
-        return _codes(self._cumulative(parameters)[components], rng)
+        return drawn_from(self._cumulative(parameters)[components], rng).astype(np.float64)
 
     def n_parameters(self, parameters: Floats) -> int:
         return parameters.size - len(parameters) * len(self._sizes_of(parameters))
@@ -391,9 +389,3 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         symbols = _collapsed.concentration_of(self, prior)
         further = {"second_prior": self._sums(symbols)}
         return _collapsed_counts.CATEGORICAL, self.sufficient_statistics(X), symbols, further
-
-
-def _codes(cumulative, rng):
-    """Draw codes by sums of probabilities over them, along the last axis."""
-    uniforms = rng.random(cumulative.shape[:-1])[..., None]
-    return (cumulative < uniforms * cumulative[..., -1:]).sum(axis=-1).astype(np.float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,9 +30,7 @@ from sklearn_onlineem.families.capabilities import (
 from sklearn_onlineem.families.dirichlets import Dirichlets, ExpectedLogs
 from sklearn_onlineem.families.multinomial import multinomial_covariances
 from sklearn_onlineem.families.parts import Part, means_part
-from sklearn_onlineem.families.tangents import (
-    Tangents,
-)
+from sklearn_onlineem.families.tangents import Tangents
 
 # Proportions drawn at a time.
 _BLOCK_VALUES = 1 << 18
@@ -137,6 +134,7 @@ class CompoundDirichlet(
     """
 
     is_whole = True
+    start_maps = (hellinger,)
     tangents = CompoundDirichletTangents
 
     min_alpha: float = 1e-10
@@ -184,18 +182,11 @@ class CompoundDirichlet(
         ----------
         parameters : Dirichlets
             Of K components.
-        X : array of shape (n_rows, n_features)
-            Documents, dense or CSR.
-        sample_weight : ndarray of shape (n_rows,), default=None
-            Not below 0; None: 1 for each document.
+        X, sample_weight
+            Documents, dense or CSR, and their weights as in `bind`.
         """
         length = np.full(len(parameters.alpha), mean_total(X, sample_weight))
         return Dirichlets(parameters.alpha, length)
-
-    def start_coordinates(
-        self, X: FloatsOrSparse, sample_weight: Floats | None = None
-    ) -> tuple[Callable[[FloatsOrSparse], FloatsOrSparse], ...]:
-        return (hellinger,)
 
     def log_density(self, parameters: Dirichlets, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
         events = events_of(X)

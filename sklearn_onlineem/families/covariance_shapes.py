@@ -185,10 +185,8 @@ class Covariance(ABC):
 
         Parameters
         ----------
-        X : ndarray of shape (n_rows, d)
-            Rows that determine the maps.
-        sample_weight : ndarray of shape (n_rows,), default=None
-            Above 0; None: 1 for each row.
+        X, sample_weight
+            As in `Family.start_coordinates`.
         """
 
     def _pooled(self, weights):

@@ -18,9 +18,7 @@ from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import logarithmic
 from sklearn_onlineem.families.capabilities import ColumnDistributions, Distribution
 from sklearn_onlineem.families.parts import Part, means_part
-from sklearn_onlineem.families.tangents import (
-    ProductTangents,
-)
+from sklearn_onlineem.families.tangents import ProductTangents
 from sklearn_onlineem.statistics import Sums
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +22,6 @@ from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.sparse import check_non_negative
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
-from sklearn_onlineem.families._start_coordinates import logarithmic
 from sklearn_onlineem.families.capabilities import (
     ColumnDistributions,
     ConjugatePriors,
@@ -31,9 +29,7 @@ from sklearn_onlineem.families.capabilities import (
 )
 from sklearn_onlineem.families.exponential import Durations, DurationTangents, floored_mean
 from sklearn_onlineem.families.parts import Part, means_part
-from sklearn_onlineem.families.tangents import (
-    Tangents,
-)
+from sklearn_onlineem.families.tangents import Tangents
 from sklearn_onlineem.statistics import Sums
 
 
@@ -191,10 +187,7 @@ class Gamma(_PositiveData, ColumnDistributions[Floats], ConjugatePriors[Floats, 
     def __post_init__(self):
         check_setting("max_shape", self.max_shape, LEAST_SHAPE, MOST_SHAPE)
 
-    def start_coordinates(
-        self, X: Floats, sample_weight: Floats | None = None
-    ) -> tuple[Callable[[Floats], Floats], ...]:
-        return (logarithmic(X, sample_weight),)
+    start_coordinates = Durations.start_coordinates
 
     def sufficient_statistics(self, X: Floats) -> Floats:
         # In double precision: shapes depend on the small difference of log E x and E log x.

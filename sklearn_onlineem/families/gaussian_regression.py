@@ -121,27 +121,12 @@ class _Combined(Tangents):
         super().__init__(tangents.family, tangents.parameters)
         self._tangents, self._basis = tangents, basis
 
-    @property
-    def mean(self):
-        return self._tangents.mean
-
-    @property
-    def n_own(self):
-        return self._basis.shape[1]
-
-    @property
-    def takes_single(self):
-        return self._tangents.takes_single
-
-    @property
-    def kernel(self):
-        return self._tangents.kernel
-
-    def rows(self, X):
-        return self._tangents.rows(X)
-
-    def features(self, X):
-        return self._tangents.features(X)
+    mean = property(lambda self: self._tangents.mean)
+    n_own = property(lambda self: self._basis.shape[1])
+    takes_single = property(lambda self: self._tangents.takes_single)
+    kernel = property(lambda self: self._tangents.kernel)
+    rows = property(lambda self: self._tangents.rows)
+    features = property(lambda self: self._tangents.features)
 
     def frames(self):
         for components, to, frame in self._tangents.frames():
@@ -235,6 +220,12 @@ def with_coefficients(regressions, matrix, offset):
     return replace(regressions, mean=np.hstack([inputs, outputs]), matrix=matrix)
 
 
+def check_whole(name, value, least):
+    """Raise ValueError unless a setting is a whole number from the least one up."""
+    if not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be a whole number from {least} up, got {value!r}.")
+
+
 def _put_matrix(family, parameters, matrix):
     return with_coefficients(parameters, matrix, parameters.offset)
 
@@ -310,6 +301,8 @@ class GaussianRegression(
     tangents = RegressionTangents
     # Whether outputs are linear in lags, so that moments of several steps are known.
     is_linear = True
+    # What outputs are called.
+    outputs = "outputs"
 
     n_inputs: int
     noise: Covariance = Full()
@@ -327,8 +320,7 @@ class GaussianRegression(
         )
 
     def __post_init__(self):
-        if not isinstance(self.n_inputs, int | np.integer) or self.n_inputs < 1:
-            raise ValueError(f"n_inputs must be a whole number from 1 up, got {self.n_inputs!r}.")
+        check_whole("n_inputs", self.n_inputs, 1)
         if self.reg_covar is not None:
             check_setting("reg_covar", self.reg_covar, 0.0, MOST)
         check_covariance("noise", self.noise)
@@ -344,8 +336,8 @@ class GaussianRegression(
     def check(self, X: Floats) -> None:
         if X.shape[1] <= self.n_inputs:
             raise ValueError(
-                f"X must have columns of outputs after its n_inputs={self.n_inputs} columns of"
-                f" inputs, got {X.shape[1]} columns."
+                f"X must have columns of {self.outputs} after its n_inputs={self.n_inputs} columns"
+                f" of inputs, got {X.shape[1]} columns."
             )
 
     def log_density(self, parameters: Regressions, X: Floats, n_threads: int = 1) -> Floats:
@@ -383,10 +375,8 @@ class GaussianRegression(
         ----------
         parameters : Regressions
             Of K components.
-        X : ndarray of shape (n_rows, n_features)
-            Inputs and outputs, side by side.
-        sample_weight : ndarray of shape (n_rows,), default=None
-            Not below 0; None: 1 for each row.
+        X, sample_weight
+            As in `bind`.
         """
         q, K = self.n_inputs, len(parameters)
         inputs = X[:, :q].astype(np.float64)
@@ -491,13 +481,7 @@ class GaussianRegression(
         return self._regression.expected_log_density(regressions, about_means)
 
     def kl_divergence(self, p: Regressions, q: Regressions) -> Floats:
-        """Return the expectations of KL(p_k || q_k) over the inputs that p has seen, of shape (K,).
-
-        Parameters
-        ----------
-        p, q : Regressions
-            Parameters of K components each.
-        """
+        # Expectations over the inputs that p has seen.
         regressions = p._about(p.mean), q._about(p.mean)
         return self._regression.kl_divergence(*regressions, p._inputs(np.ones(len(p))))
 
@@ -522,14 +506,10 @@ class GaussianRegression(
 
         Parameters
         ----------
-        parameters : Regressions
-            Of K components.
-        components : ndarray of int of shape (n_rows,)
-            The component of each row.
+        parameters, components, rng
+            As in `sample`.
         inputs : ndarray of shape (n_rows, n_inputs)
             The x of each row.
-        rng : numpy.random.Generator
-            Source of random numbers.
         """
         q = self.n_inputs
         deviation = inputs - parameters.mean[components, :q]
@@ -549,53 +529,29 @@ class GaussianRegression(
     def n_values(self, rows: Rows) -> float:
         return rows.X.shape[1] - self.n_inputs
 
-    def prior_statistics(
-        self,
-        n_components: int,
-        *,
-        n_features: int,
-        matrix: ArrayLike = 0.0,
-        matrix_precision: ArrayLike = 0.0,
-        offset: ArrayLike = 0.0,
-        offset_precision: float = 0.0,
-        covariance: ArrayLike = 0.0,
-        degrees_of_freedom: float | None = None,
-    ) -> Moments:
-        r"""Return a matrix-normal inverse-Wishart prior, whose joint mode is taken.
+    @property
+    def prior_keys(self) -> list[str]:
+        return self._regression.prior_keys
 
-        .. math:: B \sim MN(M, R, K^{-1}), \quad c \sim N(c_0, R / k), \quad R \sim IW(\Psi, \nu)
+    def prior_statistics(
+        self, n_components: int, *, n_features: int, **of_regression: ArrayLike | None
+    ) -> Moments:
+        """Return a matrix-normal inverse-Wishart prior, that of `LinearGaussian` on y given x.
 
         It is worth pseudo-rows, whose inputs count as seen: a number for `matrix_precision` is a
-        ridge penalty. The prior of the offset is on y where x = 0. All components have the same
-        prior.
+        ridge penalty.
 
         Parameters
         ----------
         n_components, n_features : int
             K, and columns of a row, inputs and outputs.
-        matrix : array broadcasting to (n_outputs, n_inputs)
-            M.
-        matrix_precision : float or array of shape (n_inputs, n_inputs)
-            K, positive semidefinite; a number is a multiple of the unit matrix.
-        offset : array broadcasting to (n_outputs,)
-            c_0.
-        offset_precision : float
-            k, pseudo-rows of the offset, not below 0.
-        covariance : float or array of shape (n_outputs, n_outputs)
-            Psi, positive semidefinite; a number is a multiple of the unit matrix.
-        degrees_of_freedom : float, default=None
-            nu, above n_outputs - 1; None: no prior on the covariance.
+        **of_regression
+            As in `LinearGaussian.prior_statistics`: `matrix`, `matrix_precision`, `offset`,
+            `offset_precision`, `covariance` and `degrees_of_freedom`.
         """
+        q = self.n_inputs
         return self._regression.prior_statistics(
-            n_components,
-            n_features=n_features - self.n_inputs,
-            n_inputs=self.n_inputs,
-            matrix=matrix,
-            matrix_precision=matrix_precision,
-            offset=offset,
-            offset_precision=offset_precision,
-            covariance=covariance,
-            degrees_of_freedom=degrees_of_freedom,
+            n_components, n_features=n_features - q, n_inputs=q, **of_regression
         )
 
     def mean_form(self, prior: Moments) -> Moments:

@@ -134,11 +134,6 @@ class LaplaceTangents(Tangents):
             scores += (np.concatenate([weights, weights], axis=2) * past).sum(axis=0)
         return scores
 
-    def natural(self, v):
-        return v
-
-    whitened = natural
-
     def moved(self, v):
         locations, scales = np.split(v, 2, axis=1)
         location, scale = self.parameters

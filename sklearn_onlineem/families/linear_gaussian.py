@@ -331,10 +331,8 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         ----------
         parameters : AffineGaussian
             Of K regressions.
-        components : ndarray of int of shape (n_rows,)
-            The component of each row.
-        rng : numpy.random.Generator
-            Source of random numbers.
+        components, rng
+            As in `Family.sample`.
         inputs : ndarray of shape (n_rows, q), default=None
             None: there are none.
         """

@@ -16,6 +16,7 @@ from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
+from sklearn_onlineem.families._e_step import drawn_from
 from sklearn_onlineem.families._family import normalised
 from sklearn_onlineem.families.capabilities import FewValues
 from sklearn_onlineem.families.multinomial import GroupedCounts
@@ -248,12 +249,8 @@ class MarkovChain(GroupedCounts, FewValues):
 
         Parameters
         ----------
-        parameters : ndarray of shape (K, n_features)
-            Of K components.
-        components : ndarray of int of shape (n,)
-            The component of each sequence.
-        rng : numpy.random.Generator
-            Source of random numbers.
+        parameters, components, rng
+            As in `sample`.
         lengths : ndarray of int of shape (n,), default=None
             From 1 up. None: the `mean_lengths` of their components.
         """
@@ -265,11 +262,11 @@ class MarkovChain(GroupedCounts, FewValues):
         # The longest first, so that sequences that continue are always the first ones.
         order = np.argsort(-lengths, kind="stable")
         components, places, ends = components[order], offsets[:-1][order], -lengths[order]
-        latest = _drawn(start[components], rng)
+        latest = drawn_from(start[components], rng)
         symbols[places] = latest
         for t in range(1, lengths.max(initial=0)):
             n = np.searchsorted(ends, -t)
-            latest = _drawn(moves[components[:n], latest[:n]], rng)
+            latest = drawn_from(moves[components[:n], latest[:n]], rng)
             symbols[places[:n] + t] = latest
         return symbols, offsets
 
@@ -357,9 +354,3 @@ class MarkovChain(GroupedCounts, FewValues):
             X = X.sorted_indices()
         alpha = _collapsed.concentration_of(self, prior)
         return _collapsed_counts.MULTINOMIAL, X, alpha, {"group": n_symbols_of(X.shape[1])}
-
-
-def _drawn(cumulative, rng):
-    """Draw one symbol for each row of cumulative probabilities."""
-    uniforms = rng.random(len(cumulative))[:, None]
-    return (cumulative < uniforms * cumulative[:, -1:]).sum(axis=1)

@@ -19,7 +19,7 @@ from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import Nested, components, take
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families._e_step import NOTHING
+from sklearn_onlineem.families._e_step import NOTHING, drawn_from, log_of
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families._mixture_quantiles import mixture_quantiles
 from sklearn_onlineem.families.capabilities import (
@@ -175,11 +175,6 @@ class SubmixtureTangents(Tangents):
     def floor_penalty(self, statistics):
         return self._inner.floor_penalty(statistics.inner)
 
-    def natural(self, v):
-        return v
-
-    whitened = natural
-
     def size(self, v):
         of_weights = np.abs(self._weights.logarithms(self._weights_of(v))).max()
         return max(of_weights, self._inner.size(self._inner_of(v)))
@@ -195,8 +190,7 @@ class SubmixtureTangents(Tangents):
             return None
         before = self.parameters
         return Submixtures(
-            before.weights if weights is None else weights,
-            before.inner if inner is None else inner,
+            before.weights if weights is None else weights, before.inner if inner is None else inner
         )
 
 
@@ -381,17 +375,9 @@ class MixtureOf(
     def _n_sharing(self):
         return getattr(getattr(self.family, "covariance", None), "n_sharing", 1)
 
-    @property
-    def is_nominal(self) -> bool:
-        return self.family.is_nominal
-
-    @property
-    def takes_sparse(self) -> bool:
-        return self.family.takes_sparse
-
-    @property
-    def has_symbols(self) -> bool:
-        return self.family.has_symbols
+    is_nominal = property(lambda self: self.family.is_nominal)
+    takes_sparse = property(lambda self: self.family.takes_sparse)
+    has_symbols = property(lambda self: self.family.has_symbols)
 
     def _with(self, family):
         return self if family is self.family else replace(self, family=family)
@@ -486,8 +472,7 @@ class MixtureOf(
         if self.tied:
             joint = np.tile(joint, n_components)
         if self.n_mix > 1:
-            with np.errstate(divide="ignore"):
-                joint += np.log(parameters.weights).ravel()
+            joint += log_of(parameters.weights).ravel()
         return joint.reshape(len(joint), *parameters.weights.shape)
 
     def _posterior(self, log_density, parameters, X, posterior, n_threads=1, uniforms=NOTHING):
@@ -615,9 +600,7 @@ class MixtureOf(
         """Return a part for each row of weights, in proportion to them."""
         if self.n_mix == 1:
             return np.zeros(len(weights), dtype=np.intp)
-        cumulated = np.cumsum(weights, axis=1)
-        left = rng.random((len(weights), 1)) * cumulated[:, -1:]
-        return (left >= cumulated).sum(axis=1).clip(max=self.n_mix - 1)
+        return drawn_from(np.cumsum(weights, axis=1), rng)
 
     def _chosen(self, parameters, components, rng):
         parts = self._drawn_parts(parameters.weights[components], rng)
@@ -709,15 +692,7 @@ class MixtureOf(
         return np.einsum("kj,kjab->kab", weights, every.reshape(*weights.shape, *every.shape[1:]))
 
     def with_means(self, parameters: Submixtures, means: Floats) -> Submixtures:
-        """Return parameters of which parts move together; as one, where they would leave the range.
-
-        Parameters
-        ----------
-        parameters : Submixtures
-            Of K components.
-        means : ndarray of shape (K, n_features)
-            One for each component; ValueError if means do not determine parameters.
-        """
+        # Parts move together; they become one where they would leave the range.
         shift = np.repeat(means - self.means(parameters), self.n_mix, axis=0)
         moved = self.family.means(parameters.inner) + shift
         alike = np.repeat(means, self.n_mix, axis=0)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,8 +16,8 @@ from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.data.sparse import check_non_negative
 from sklearn_onlineem.families import _collapsed
+from sklearn_onlineem.families._e_step import log_of
 from sklearn_onlineem.families._family import (
     ExponentialFamily,
     linear_e_step,
@@ -35,11 +34,8 @@ from sklearn_onlineem.families._word_tables import (
 )
 from sklearn_onlineem.families.capabilities import ColumnDistributions, Distribution
 from sklearn_onlineem.families.parts import Part, means_part
-from sklearn_onlineem.families.poisson import log_factorial_sums
-from sklearn_onlineem.families.tangents import (
-    Shares,
-    ShareTangents,
-)
+from sklearn_onlineem.families.poisson import Poisson, log_factorial_sums
+from sklearn_onlineem.families.tangents import Shares, ShareTangents
 from sklearn_onlineem.statistics import Sums
 
 
@@ -62,17 +58,12 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
 
     support_is_convex = True
     takes_sparse = True
+    start_maps = hellinger, unchanged
 
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, LEAST, 1.0)
 
-    def bind(self, X: FloatsOrSparse, sample_weight: Floats | None = None) -> Self:
-        if self.mean_total is not None:
-            return self
-        return replace(self, mean_total=_collapsed.mean_total(X, sample_weight))
-
-    def check(self, X: FloatsOrSparse) -> None:
-        check_non_negative(X)
+    bind, check = Poisson.bind, Poisson.check
 
     def with_mean_length(
         self, parameters: Floats, X: FloatsOrSparse, sample_weight: Floats | None = None
@@ -92,15 +83,9 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
         means = self.regularise(parameters * (length / parameters.sum(axis=1, keepdims=True)))
         return np.where(parameters > 0.0, means, 0.0)
 
-    def start_coordinates(
-        self, X: FloatsOrSparse, sample_weight: Floats | None = None
-    ) -> tuple[Callable[[FloatsOrSparse], FloatsOrSparse], ...]:
-        return hellinger, unchanged
-
     def to_natural(self, parameters: Floats) -> Floats:
         # Probabilities that are fixed may be 0.
-        with np.errstate(divide="ignore"):
-            return np.log(self.probabilities(parameters))
+        return log_of(self.probabilities(parameters))
 
     def from_natural(self, natural: Floats) -> Floats:
         # Means for sums of 1: natural parameters do not depend on the sums of groups.
@@ -356,6 +341,5 @@ def _without_zeros(parameters, X):
 def _log_probabilities(parameters, words):
     """Return the natural parameters of some words, (K, n)."""
     if isinstance(parameters, np.ndarray):
-        with np.errstate(divide="ignore"):
-            return np.log(parameters[:, words] / parameters.sum(axis=1, keepdims=True))
+        return log_of(parameters[:, words] / parameters.sum(axis=1, keepdims=True))
     return np.log(parameters.at(words) / parameters.sums).T

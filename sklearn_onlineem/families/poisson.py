@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -89,6 +89,7 @@ class Poisson(ExponentialColumns, ColumnDistributions[Floats], _collapsed.Collap
     """
 
     is_whole = True
+    start_maps = square_roots, hellinger
     tangents = PoissonTangents
 
     min_rate: float = 1e-10
@@ -112,11 +113,6 @@ class Poisson(ExponentialColumns, ColumnDistributions[Floats], _collapsed.Collap
 
     def check(self, X: FloatsOrSparse) -> None:
         check_non_negative(X)
-
-    def start_coordinates(
-        self, X: FloatsOrSparse, sample_weight: Floats | None = None
-    ) -> tuple[Callable[[FloatsOrSparse], FloatsOrSparse], ...]:
-        return square_roots, hellinger
 
     def to_natural(self, parameters: Floats) -> Floats:
         return np.log(parameters)

@@ -10,6 +10,7 @@ from scipy import stats
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families.capabilities import Distribution
+from sklearn_onlineem.families.gaussian_regression import check_whole
 from sklearn_onlineem.families.poisson import log_factorial_sums
 from sklearn_onlineem.families.working_responses import (
     WorkingRegression,
@@ -161,8 +162,7 @@ class PoissonRegression(WorkingRegression[WorkingRegressions, PoissonRegressionS
 
     def __post_init__(self):
         super().__post_init__()
-        if not isinstance(self.n_lags, int | np.integer) or self.n_lags < 0:
-            raise ValueError(f"n_lags must be a whole number from 0 up, got {self.n_lags!r}.")
+        check_whole("n_lags", self.n_lags, 0)
 
     def check(self, X: Floats) -> None:
         super().check(X)

@@ -121,21 +121,10 @@ class Product(
 
     # ----------------------------------------------------------------------------------- settings
 
-    @property
-    def determined_by_means(self) -> bool:
-        return all(family.determined_by_means for family in self.families)
-
-    @property
-    def is_nominal(self) -> bool:
-        return all(family.is_nominal for family in self.families)
-
-    @property
-    def has_symbols(self) -> bool:
-        return any(family.has_symbols for family in self.families)
-
-    @property
-    def is_conjugate(self) -> bool:
-        return all(family.is_conjugate for family in self.families)
+    determined_by_means = property(lambda self: all(f.determined_by_means for f in self.families))
+    is_nominal = property(lambda self: all(f.is_nominal for f in self.families))
+    has_symbols = property(lambda self: any(f.has_symbols for f in self.families))
+    is_conjugate = property(lambda self: all(f.is_conjugate for f in self.families))
 
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         bound = [family.bind(rows, sample_weight) for family, rows in self._groups(X)]
@@ -156,7 +145,7 @@ class Product(
 
     def check(self, X: Floats) -> None:
         self._check_columns(X)
-        for name, (family, rows) in zip(self.names, self._groups(X), strict=True):
+        for family, rows, name in self._groups(X, self.names):
             try:
                 if not isinstance(family, Marginals):
                     rows = rows[_completeness(family, rows)]
@@ -184,8 +173,7 @@ class Product(
         return tuple(partial(self._coordinates, maps=maps) for maps in chosen)
 
     def _coordinates(self, X, maps):
-        groups = zip(maps, self._groups(X), strict=True)
-        return np.concatenate([to(rows) for to, (_, rows) in groups], axis=1)
+        return np.concatenate([to(rows) for _, rows, to in self._groups(X, maps)], axis=1)
 
     def sufficient_statistics(self, X: Floats) -> FloatsOrSparse:
         """Return the one-hot coding of all columns, if all families are nominal.
@@ -199,9 +187,10 @@ class Product(
             [family.sufficient_statistics(rows) for family, rows in self._groups(X)], format="csr"
         )
 
-    def _groups(self, X) -> Iterator[tuple[Family, Floats]]:
-        for family, columns in zip(self.families, self.columns, strict=True):
-            yield family, np.ascontiguousarray(X[:, list(columns)])
+    def _groups(self, X, *values) -> Iterator[tuple]:
+        """Yield families with their columns of X, and with factors of parameters or statistics."""
+        for family, columns, *own in self._each(self.columns, *values):
+            yield family, np.ascontiguousarray(X[:, list(columns)]), *own
 
     def _each(self, *values):
         """Iterate over families, and over factors of parameters or statistics beside them."""
@@ -212,7 +201,7 @@ class Product(
     def log_density(self, parameters: Factors, X: Floats, n_threads: int = 1) -> Floats:
         self._check_columns(X)
         total = None
-        for (family, rows), own in zip(self._groups(X), parameters, strict=True):
+        for family, rows, own in self._groups(X, parameters):
             found = family.log_density(own, rows, n_threads)
             total = found if total is None else total + found
         return total
@@ -220,22 +209,17 @@ class Product(
     def expected_statistics(
         self, X: Floats, responsibilities: Floats, n_threads: int = 1
     ) -> ProductStatistics:
-        return ProductStatistics(
-            tuple(
-                family.expected_statistics(rows, responsibilities, n_threads)
-                for family, rows in self._groups(X)
-            )
+        return _joint(
+            family.expected_statistics(rows, responsibilities, n_threads)
+            for family, rows in self._groups(X)
         )
 
     def posterior_statistics(
         self, parameters: Factors, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> ProductStatistics:
-        groups = zip(self._groups(X), parameters, strict=True)
-        return ProductStatistics(
-            tuple(
-                family.posterior_statistics(own, rows, posterior, n_threads)
-                for (family, rows), own in groups
-            )
+        return _joint(
+            family.posterior_statistics(own, rows, posterior, n_threads)
+            for family, rows, own in self._groups(X, parameters)
         )
 
     def sampled_statistics(
@@ -247,18 +231,16 @@ class Product(
         n_threads: int = 1,
     ) -> ProductStatistics:
         found = []
-        for (family, rows), own in zip(self._groups(X), parameters, strict=True):
+        for family, rows, own in self._groups(X, parameters):
             if isinstance(family, HiddenVariables):
                 factor = family.sampled_statistics(own, rows, posterior, rng, n_threads)
             else:
                 factor = family.posterior_statistics(own, rows, posterior, n_threads)
             found.append(factor)
-        return ProductStatistics(tuple(found))
+        return _joint(found)
 
     def own_statistics(self, parameters: Factors, weights: Floats) -> ProductStatistics:
-        return ProductStatistics(
-            tuple(family.own_statistics(own, weights) for family, own in self._each(parameters))
-        )
+        return _joint(family.own_statistics(own, weights) for family, own in self._each(parameters))
 
     def m_step(self, statistics: ProductStatistics, previous: Factors | None = None) -> Factors:
         if previous is None:
@@ -285,7 +267,7 @@ class Product(
         self, parameters: Factors, components: Integers, X: Floats, rng: np.random.Generator
     ) -> Floats:
         drawn = []
-        for (family, rows), own in zip(self._groups(X), parameters, strict=True):
+        for family, rows, own in self._groups(X, parameters):
             if isinstance(family, GivenLengths):
                 known = rows[~np.isnan(rows).any(axis=1)]
                 drawn.append(family.sample_like(own, components, known, rng))
@@ -335,7 +317,7 @@ class Product(
     # -------------------------------------------------------------------------------------- means
 
     def check_means(self, means: Floats) -> None:
-        for name, (family, rows) in zip(self.names, self._groups(means), strict=True):
+        for family, rows, name in self._groups(means, self.names):
             require(family, Means)
             try:
                 family.check_means(rows)
@@ -350,11 +332,11 @@ class Product(
     def with_means(self, parameters: Factors, means: Floats) -> Factors:
         for family in self.families:
             require(family, Means)
-        groups = zip(self._groups(means), parameters, strict=True)
-        return tuple(family.with_means(own, rows) for (family, rows), own in groups)
+        groups = self._groups(means, parameters)
+        return tuple(family.with_means(own, rows) for family, rows, own in groups)
 
     def distribution(self, parameters: Factors, column: int) -> Distribution:
-        for family, columns, own in zip(self.families, self.columns, parameters, strict=True):
+        for family, columns, own in self._each(self.columns, parameters):
             if column in columns:
                 require(family, ColumnDistributions)
                 return family.distribution(own, columns.index(column))
@@ -379,8 +361,8 @@ class Product(
     def smoothing(self, n_features: int) -> Mapping[str, object]:
         if not all(isinstance(family, ConjugatePriors) for family in self.families):
             return {}
-        groups = zip(self.names, self._each(self.columns), strict=True)
-        found = {name: family.smoothing(len(columns)) for name, (family, columns) in groups}
+        groups = self._each(self.names, self.columns)
+        found = {name: family.smoothing(len(columns)) for family, name, columns in groups}
         return {name: hyperparameters for name, hyperparameters in found.items() if hyperparameters}
 
     def prior_statistics(
@@ -397,7 +379,7 @@ class Product(
             are not named have no prior.
         """
         found = []
-        for name, (family, columns) in zip(self.names, self._each(self.columns), strict=True):
+        for family, name, columns in self._each(self.names, self.columns):
             require(family, ConjugatePriors)
             given, known = of_groups.get(name, {}), family.prior_keys
             if not isinstance(given, Mapping):
@@ -406,21 +388,19 @@ class Product(
             if unknown:
                 raise ValueError(f"{name} has the key {unknown[0]!r}; it may have {known}.")
             found.append(family.prior_statistics(n_components, n_features=len(columns), **given))
-        return ProductStatistics(tuple(found))
+        return _joint(found)
 
     def mean_form(self, prior: ProductStatistics) -> ProductStatistics:
         for family in self.families:
             require(family, PosteriorMeans)
-        return ProductStatistics(
-            tuple(family.mean_form(factor) for family, factor in self._each(prior.factors))
-        )
+        return _joint(family.mean_form(factor) for family, factor in self._each(prior.factors))
 
     # ------------------------------------------------------------------------------ missing values
 
     def marginal_log_density(self, parameters: Factors, X: Floats, n_threads: int = 1) -> Floats:
         self._check_columns(X)
         total = None
-        for (family, rows), own in zip(self._groups(X), parameters, strict=True):
+        for family, rows, own in self._groups(X, parameters):
             complete = _completeness(family, rows)
             if complete.all():
                 found = family.log_density(own, rows, n_threads)
@@ -439,7 +419,7 @@ class Product(
         self, parameters: Factors, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> ProductStatistics:
         factors = []
-        for (family, rows), own in zip(self._groups(X), parameters, strict=True):
+        for family, rows, own in self._groups(X, parameters):
             complete, terms = _completeness(family, rows), []
             if complete.any():
                 args = rows[complete], posterior[complete], n_threads
@@ -452,11 +432,11 @@ class Product(
                     found = family.own_statistics(own, shares.sum(axis=0, dtype=np.float64))
                 terms.append((1.0, found))
             factors.append(combine(terms))
-        return ProductStatistics(tuple(factors))
+        return _joint(factors)
 
     def completed(self, parameters: Factors, X: Floats, posterior: Floats) -> Floats:
         parts = []
-        for (family, rows), own in zip(self._groups(X), parameters, strict=True):
+        for family, rows, own in self._groups(X, parameters):
             incomplete = ~_completeness(family, rows)
             if not incomplete.any():
                 pass
@@ -472,7 +452,7 @@ class Product(
         self, parameters: Factors, X: Floats, components: Integers, rng: np.random.Generator
     ) -> Floats:
         parts = []
-        for (family, rows), own in zip(self._groups(X), parameters, strict=True):
+        for family, rows, own in self._groups(X, parameters):
             incomplete = ~_completeness(family, rows)
             chosen = components[incomplete]
             if isinstance(family, Marginals):
@@ -534,11 +514,11 @@ class Product(
         total[:, order] = sums.total
         ends = np.cumsum([natural.shape[1] for natural in naturals])
         totals = np.split(total, ends[:-1], axis=1)
-        evidence = tuple(
+        evidence = _joint(
             factor.evidence(own, counts, np.ascontiguousarray(total))
             for factor, own, total in zip(factors, parameters, totals, strict=True)
         )
-        return counts, ProductStatistics(evidence), log_likelihood
+        return counts, evidence, log_likelihood
 
     def _side_by_side(self, rows):
         """Return factors of all families, features, digits, their order, and base measures.
@@ -569,6 +549,10 @@ class Product(
         reals = np.ascontiguousarray(features[:, ~is_digit])
         digits = np.ascontiguousarray(digits[:, is_digit].T)
         return factors, reals, digits, order, sum(bases) if bases else NOTHING
+
+
+def _joint(factors):
+    return ProductStatistics(tuple(factors))
 
 
 def _completeness(family, rows):

@@ -178,11 +178,6 @@ class StudentTTangents(Tangents):
     def floor_penalty(self, statistics):
         return self._gaussian.floor_penalty(statistics.moments)
 
-    def natural(self, v):
-        return v
-
-    whitened = natural
-
     def _relative(self, v):
         """Return the relative changes of the degrees of freedom along v, (K, n_degrees)."""
         b, root = self._halves

@@ -236,13 +236,13 @@ class Tangents(Directions, ABC):
         """Return whether pseudo-statistics leave parameters away from the bounds of their range."""
         return bool((self.effective_counts(prior) >= 0.0).all())
 
-    @abstractmethod
     def natural(self, v):
-        """Return nu, of shape (K, n_features)."""
+        """Return nu, of shape (K, n_features): v, unless rows have other features than scores."""
+        return v
 
-    @abstractmethod
     def whitened(self, raw):
         """Return the scores of sums of phi(x) - mu, (K, n_own): the adjoint of `natural`."""
+        return raw
 
     def moved(self, v):
         """Return parameters moved along v."""

@@ -29,10 +29,7 @@ from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.gamma import increasing_root
 from sklearn_onlineem.families.parts import Part, means_part
-from sklearn_onlineem.families.tangents import (
-    Tangents,
-    symmetric_exponential,
-)
+from sklearn_onlineem.families.tangents import Tangents, symmetric_exponential
 from sklearn_onlineem.statistics import Sums
 
 _LOG_2 = math.log(2.0)
@@ -124,21 +121,13 @@ class FixedDegreesWishartTangents(Tangents):
 
     parts = {"scales": slice(None)}
 
+    def __init__(self, family, parameters):
+        super().__init__(family, parameters)
+        self._degrees, self._scales = family.degrees_and_scales(parameters)
+
     @property
     def n_own(self):
         return len(self._units)
-
-    @cached_property
-    def _degrees_and_scales(self):
-        return self.family.degrees_and_scales(self.parameters)
-
-    @property
-    def _degrees(self):
-        return self._degrees_and_scales[0]
-
-    @property
-    def _scales(self):
-        return self._degrees_and_scales[1]
 
     @cached_property
     def _root(self):

@@ -17,12 +17,17 @@ from sklearn_onlineem._checks import at_least, positive_semidefinite
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families.capabilities import ConjugatePriors, Distribution, FewValues
 from sklearn_onlineem.families.covariance_shapes import NEGLIGIBLE
 from sklearn_onlineem.families.gaussian import Gaussian
-from sklearn_onlineem.families.gaussian_regression import LEAST_SHARE, ROUNDING, coefficients
+from sklearn_onlineem.families.gaussian_regression import (
+    LEAST_SHARE,
+    ROUNDING,
+    GaussianRegression,
+    check_whole,
+    coefficients,
+)
 from sklearn_onlineem.families.linear_gaussian import square_roots
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.families.tangents import BOUND, Tangents, inverse
@@ -181,11 +186,6 @@ class WorkingTangents(Tangents):
             found[:, j, 1:] = np.einsum("kqr,kr->kq", self._whitening[0][:, j], slopes)
         return np.hstack([found[:, :, 0], found[:, :, 1:].reshape(K, -1)])
 
-    def natural(self, v):
-        return v
-
-    whitened = natural
-
     def is_proper(self, prior):
         return all((part.weight >= 0.0).all() for part in prior.outputs)
 
@@ -225,15 +225,9 @@ class WorkingRegression(
     n_inputs: int
 
     def __post_init__(self):
-        if not isinstance(self.n_inputs, int | np.integer) or self.n_inputs < 1:
-            raise ValueError(f"n_inputs must be a whole number from 1 up, got {self.n_inputs!r}.")
+        check_whole("n_inputs", self.n_inputs, 1)
 
-    def check(self, X: Floats) -> None:
-        if X.shape[1] <= self.n_inputs:
-            raise ValueError(
-                f"X must have columns of {self.outputs} after its n_inputs={self.n_inputs} columns"
-                f" of inputs, got {X.shape[1]} columns."
-            )
+    check, n_values = GaussianRegression.check, GaussianRegression.n_values
 
     @abstractmethod
     def _working(self, psi, y):
@@ -297,12 +291,8 @@ class WorkingRegression(
 
         Parameters
         ----------
-        parameters : object
-            Of K components.
-        X : ndarray of shape (n_rows, n_features)
-            Inputs and outputs, side by side.
-        sample_weight : ndarray of shape (n_rows,), default=None
-            Not below 0; None: 1 for each row.
+        parameters, X, sample_weight
+            Like those of `GaussianRegression.with_inputs_of`.
         """
         weight = np.ones(len(X)) if sample_weight is None else sample_weight
         shares = np.repeat(weight[:, None], len(parameters), axis=1)
@@ -315,10 +305,8 @@ class WorkingRegression(
 
         Parameters
         ----------
-        parameters : object
-            Of K components.
-        means : ndarray of shape (..., K, p)
-            Like those of `predicted`.
+        parameters, means
+            Like those of `GaussianRegression.covariances_given`.
         """
         return self.distribution_given(means).var()[..., None] * np.eye(means.shape[-1])
 
@@ -327,12 +315,8 @@ class WorkingRegression(
 
         Parameters
         ----------
-        parameters : object
-            Of K components.
-        component : int
-            Number of the component.
-        inputs : ndarray of shape (n_known,)
-            Inputs that are no lags; lags are the first ones.
+        parameters, component, inputs
+            Like those of `GaussianRegression.rest`.
         """
         p = parameters.matrix.shape[1]
         n_lags, rest = (self.n_inputs - len(inputs)) // p, np.full(p, 0.5)
@@ -455,13 +439,7 @@ class WorkingRegression(
         return total
 
     def kl_divergence(self, p: Regressions, q: Regressions) -> Floats:
-        """Return half the mean squares of differences of predictors, weighted by precisions, (K,).
-
-        Parameters
-        ----------
-        p, q : object
-            Parameters of K components each.
-        """
+        # Half the mean squares of differences of predictors, weighted by precisions.
         slopes = q.matrix - p.matrix
         level = q.level + np.einsum("kpq,kpq->kp", q.matrix, p.centre - q.centre) - p.level
         squares = level**2 + np.einsum("kpi,kpij,kpj->kp", slopes, p.spread, slopes)
@@ -495,9 +473,6 @@ class WorkingRegression(
 
     def n_parameters(self, parameters: Regressions) -> int:
         return parameters.matrix.size + parameters.level.size
-
-    def n_values(self, rows: Rows) -> float:
-        return rows.X.shape[1] - self.n_inputs
 
     def prior_statistics(
         self,

@@ -3,6 +3,7 @@
 import numpy as np
 
 from sklearn_onlineem._python import cached_property
+from sklearn_onlineem.families._e_step import log_of
 from sklearn_onlineem.families.tangents import Directions, Shares, inverse
 
 # Logarithms of the shapes of negative binomial distributions, whose limits are a logarithmic series
@@ -112,8 +113,7 @@ class TiltTangents(DurationTangents):
         slope, self._shape = _parameters(table, self.has_shape)
         factors = (self._shape + i if self.has_shape else 1.0) / (1.0 + i)
         is_one, logs = lasts_one_row(table)[:, None], _sums(np.log(slope * factors))
-        with np.errstate(divide="ignore"):
-            self._logs = np.where(is_one, np.log(table), logs)
+        self._logs = np.where(is_one, log_of(table), logs)
         basis = [np.broadcast_to(s, table.shape)]
         if self.has_shape:
             self._part = i / (self._shape + i)

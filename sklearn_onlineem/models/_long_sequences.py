@@ -21,6 +21,7 @@ from scipy.special import logsumexp
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.families._e_step import log_of
 
 # Kernels keep the state at the start of each so many rows.
 _KERNEL_ROWS = 256
@@ -162,7 +163,7 @@ def explored(model, data, n_piece, n_threads, visit=None, row_log_likelihoods=No
         _Half(model, data, range(n - 1, middle - 1, -1), True, n_piece),
     ]
     transmat = model._chain(data)[2]
-    log_transmat = _log(transmat)
+    log_transmat = log_of(transmat)
     for kernels in (_forward_backward, _log_chains):
         is_shared = n_threads == 1 and len(transmat) > _FEW_STATES and kernels is _forward_backward
         groups = [halves] if is_shared else [[half] for half in halves]
@@ -172,7 +173,7 @@ def explored(model, data, n_piece, n_threads, visit=None, row_log_likelihoods=No
         log_likelihood = sum(of_half for of_half, _ in found)
         if not log_likelihood > -np.inf:
             continue
-        alpha, w = (state if kernels is _log_chains else _log(state) for _, state in found)
+        alpha, w = (state if kernels is _log_chains else log_of(state) for _, state in found)
         share = logsumexp(alpha[:, None] + log_transmat + w)
         log_likelihood += share
         if share < np.log(_SMALLEST_SHARE) and kernels is _forward_backward:
@@ -217,7 +218,7 @@ def decoded(model, data, n_threads, n_piece):
     start, first, transmat, final = model._chain(data)
     if data.before is not None:
         first = first @ transmat  # the state before the first row is not part of the path
-    log_transmat, best, states = _log(transmat), _log(first), np.empty(data.n_rows, np.int64)
+    log_transmat, best, states = log_of(transmat), log_of(first), np.empty(data.n_rows, np.int64)
     n_piece, small, pending = _rows_of_piece(n_piece), np.min_scalar_type(len(start) + 16), []
 
     def settle(state):
@@ -247,7 +248,7 @@ def decoded(model, data, n_threads, n_piece):
             begin, origins = begin + t, origins[t:]
         pending = [(row, kept.astype(small, copy=False)) for row, kept in pending]
         pending.append((begin, origins))
-    through = best + _log(final)
+    through = best + log_of(final)
     settle(int(through.argmax()))
     return states, through.max(keepdims=True)
 
@@ -263,9 +264,4 @@ def _joined(arrays):
 
 
 def _in(kernels, probabilities):
-    return _log(probabilities) if kernels is _log_chains else probabilities
-
-
-def _log(probabilities):
-    with np.errstate(divide="ignore"):
-        return np.log(probabilities)
+    return log_of(probabilities) if kernels is _log_chains else probabilities

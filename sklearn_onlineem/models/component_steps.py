@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import rel_entr
 
 from sklearn_onlineem._values import components, joined
-from sklearn_onlineem.families._e_step import log_density_of, statistics_of
+from sklearn_onlineem.families._e_step import log_density_of, log_of, statistics_of
 from sklearn_onlineem.families.capabilities import n_shared_parameters
 from sklearn_onlineem.statistics import combine
 
@@ -164,16 +164,14 @@ class _Chunk:
         n = len(self._rows)
         self._unit, self._total, self._joint = np.empty(n), np.empty(n), np.empty(n)
         self._sum_rows(slice(None), weights)
-        with np.errstate(divide="ignore"):
-            log_likelihood = self._unit + np.log(self._total)
+        log_likelihood = self._unit + log_of(self._total)
         weight = self._rows.sample_weight
         if weight is None:
             return log_likelihood.sum()
         return weight[weight > 0.0] @ log_likelihood[weight > 0.0]
 
     def _sum_rows(self, rows, weights):
-        with np.errstate(divide="ignore"):
-            log_joint = self._log_density[:, rows] + np.log(weights)[:, None]
+        log_joint = self._log_density[:, rows] + log_of(weights)[:, None]
         highest = log_joint.max(axis=0)
         # Density 0 under all components: sums of 0 in any unit.
         highest[np.isneginf(highest)] = 0.0

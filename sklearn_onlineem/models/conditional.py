@@ -16,6 +16,7 @@ from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.families import Gaussian
+from sklearn_onlineem.families._e_step import drawn_from, log_of
 from sklearn_onlineem.models.mixture import MixtureModel
 
 # Numbers in a block of deviations of rows from the means of all components.
@@ -133,10 +134,7 @@ class ConditionalMixture:
             Source of random numbers, or its seed; None: another one each time.
         """
         rng, n_rows = np.random.default_rng(rng), len(self.means)
-        cumulated = np.cumsum(self.weights, axis=1)
-        # Rounding must not choose a component without weight.
-        points = rng.random((n_rows, 1)) * cumulated[:, -1:]
-        components = (cumulated <= points).sum(axis=1)
+        components = drawn_from(np.cumsum(self.weights, axis=1), rng)
         noise = rng.standard_normal((n_rows, self.means.shape[2]))
         out = self.means[np.arange(n_rows), components]
         for pattern, rows in self._by_pattern():
@@ -163,8 +161,7 @@ class ConditionalMixture:
         if ((X != self.means[:, 0]) & ~missing).any():
             raise ValueError("X has other values than those that are given.")
         out, diagonals = np.empty(n_rows), np.einsum("pkff->pkf", self._factors)
-        with np.errstate(divide="ignore"):
-            log_weights = np.log(self.weights)
+        log_weights = log_of(self.weights)
         for pattern, rows in self._by_pattern():
             deviation = (X[rows, None] - self.means[rows]).transpose(1, 2, 0)
             white = np.linalg.solve(self._factors[pattern], deviation)

@@ -11,6 +11,7 @@ from scipy.special import xlogy
 from sklearn_onlineem._kernels import _edit_lattice
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.strings import StringPairs, Strings, length_order
+from sklearn_onlineem.families._e_step import log_of
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.families.tangents import Shares
 from sklearn_onlineem.models._model import Model, by_weight
@@ -264,8 +265,7 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     def kl_divergence(self, other: EditTransducer, like: StringPairs | None = None) -> float:
         p, q = self.probabilities, other.probabilities
         used = p > 0
-        with np.errstate(divide="ignore"):
-            logs = np.log(p[used]) - np.log(q[used])
+        logs = np.log(p[used]) - log_of(q[used])
         return max(0.0, float(p[used] @ logs / p[-1]))
 
     def aligned_to(

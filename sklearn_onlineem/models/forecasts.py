@@ -14,12 +14,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._mixture_quantiles import mixture_quantiles
-from sklearn_onlineem.families.capabilities import (
-    ColumnDistributions,
-    Marginals,
-    Means,
-    require,
-)
+from sklearn_onlineem.families.capabilities import ColumnDistributions, Marginals, Means, require
 
 
 def checked_levels(name: str, levels: ArrayLike) -> Floats:

@@ -20,6 +20,7 @@ from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Family
+from sklearn_onlineem.families._e_step import log_of
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.models._long_sequences import decoded, explored, filtered_end
@@ -30,12 +31,7 @@ from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.forecasts import MixtureForecast
 from sklearn_onlineem.models.mixture import MixtureModel, known_if_inputs
 from sklearn_onlineem.models.split_merge import emptied
-from sklearn_onlineem.models.terminations import (
-    AbsorbingStates,
-    EndState,
-    GivenLength,
-    Termination,
-)
+from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength, Termination
 from sklearn_onlineem.statistics import Statistics, combine
 
 # Lengths by which long-run shares of states are told.
@@ -694,9 +690,8 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         predicted = np.empty_like(filtered)
         np.matmul(filtered[:-1], transmat, out=predicted[1:])
         predicted[begins], predicted[0] = start, first
-        with np.errstate(divide="ignore"):
-            rows = logsumexp(log_densities + np.log(predicted), axis=1)
-            rows[lasts] += np.log(filtered[lasts] @ final)
+        rows = logsumexp(log_densities + log_of(predicted), axis=1)
+        rows[lasts] += log_of(filtered[lasts] @ final)
         # Filtered states below the smallest number may be the only ones that explain later rows.
         is_wrong = ~np.isclose(np.add.reduceat(rows, begins), log_likelihoods, rtol=1e-6)
         for s in np.flatnonzero(is_wrong):
@@ -736,16 +731,18 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     def sample(
         self, n: int, rng: np.random.Generator, like: Sequences | LengthDistribution | None = None
     ) -> tuple[Sequences, Integers]:
-        offsets, states = self.termination.sample_states(self.start, self.transmat, n, rng, like)
+        offsets, states = self._sampled_states(n, rng, like)
         X = self.family.sample(self.parameters, states, rng)
         return Sequences(Rows(X, labels=known_if_inputs(self.family, states)), offsets), states
+
+    def _sampled_states(self, n, rng, like):
+        return self.termination.sample_states(self.start, self.transmat, n, rng, like)
 
 
 def _in_logs(log_densities, first, transmat, final):
     """Return log p(v_t | v_1..t-1) of the rows of one sequence, by a recursion over logarithms."""
     rows = np.full(len(log_densities), -np.inf)
-    with np.errstate(divide="ignore"):
-        log_predicted, log_transmat, log_final = np.log(first), np.log(transmat), np.log(final)
+    log_predicted, log_transmat, log_final = map(log_of, (first, transmat, final))
     for t, log_density in enumerate(log_densities):
         joint = log_predicted + log_density
         rows[t] = logsumexp(joint)

@@ -11,9 +11,9 @@ from scipy.special import rel_entr, xlogy
 from sklearn_onlineem._checks import shares_as_given
 from sklearn_onlineem._kernels import _forward_backward, _semi_markov
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
+from sklearn_onlineem.families._e_step import drawn_from, log_of
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.models._model import by_weight
 from sklearn_onlineem.models.coordinates import FAMILY_NODE, Node
@@ -22,7 +22,6 @@ from sklearn_onlineem.models.hidden_markov import (
     ChainCoordinates,
     HiddenMarkovModel,
     HiddenMarkovStatistics,
-    known_if_inputs,
     total_log_likelihood,
 )
 from sklearn_onlineem.models.terminations import (
@@ -232,8 +231,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         """Return what kernels take: log densities, offsets, the chain and first segments."""
         log_densities, offsets = self._log_densities(data.continued(None))
         firsts = firsts or self._firsts(data)
-        with np.errstate(divide="ignore"):
-            logs = tuple(np.log(table) for pair in firsts for table in pair)
+        logs = tuple(log_of(table) for pair in firsts for table in pair)
         final = self.termination.final(self.transmat) if self._ends_by_itself else None
         return (log_densities, offsets, self._moves, self.table, final, logs), firsts
 
@@ -543,13 +541,9 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
             yield now
             rests /= now.sum(axis=1)[:, None, None]
 
-    def sample(
-        self, n: int, rng: np.random.Generator, like: Sequences | LengthDistribution | None = None
-    ) -> tuple[Sequences, Integers]:
+    def _sampled_states(self, n, rng, like):
         sampled = self._sampled_until_end if self._ends_by_itself else self._sampled_rows
-        offsets, states = sampled(n, rng, like)
-        X = self.family.sample(self.parameters, states, rng)
-        return Sequences(Rows(X, labels=known_if_inputs(self.family, states)), offsets), states
+        return sampled(n, rng, like)
 
     def _sampled_until_end(self, n, rng, like):
         offsets, segments = self.termination.sample_states(self.start, self.transmat, n, rng)
@@ -572,8 +566,10 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         lengths = self.termination._sample_lengths(n, rng, like)
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         states, at = np.empty(offsets[-1], dtype=np.int64), offsets[:-1].copy()
+        moves, table = np.cumsum(self.transmat, axis=1), np.cumsum(self.table, axis=1)
         alive, first = np.arange(n), self._first[:, 1:]
-        drawn = _draw(np.broadcast_to(first.ravel() / first.sum(), (n, first.size)), rng)
+        shares = np.cumsum(first.ravel() / first.sum())
+        drawn = drawn_from(np.broadcast_to(shares, (n, first.size)), rng)
         state, rows = np.divmod(drawn, first.shape[1])
         while len(alive):
             rows = np.minimum(rows + 1, offsets[alive + 1] - at[alive])
@@ -581,8 +577,8 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
             states[where] = np.repeat(state, rows)
             at[alive] += rows
             goes_on = at[alive] < offsets[alive + 1]
-            alive, state = alive[goes_on], _draw(self.transmat[state[goes_on]], rng)
-            rows = _draw(self.table[state], rng)
+            alive, state = alive[goes_on], drawn_from(moves[state[goes_on]], rng)
+            rows = drawn_from(table[state], rng)
         return offsets, states
 
 
@@ -596,9 +592,3 @@ def _weighted_divergence(weights, p, q):
     """Return the weighted sum of KL(p_k || q_k); what never happens does not count."""
     used = weights > 0.0
     return float(weights[used] @ np.maximum(rel_entr(p[used], q[used]).sum(axis=1), 0.0))
-
-
-def _draw(probabilities, rng):
-    cumulative = np.cumsum(probabilities, axis=1)
-    uniforms = rng.random((len(cumulative), 1)) * cumulative[:, -1:]
-    return (cumulative <= uniforms).sum(axis=1)

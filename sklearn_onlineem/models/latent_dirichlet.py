@@ -23,6 +23,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.documents import MOST_SINGLE, MOST_TOKENS, Documents
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._collapsed import drawn_proportions
+from sklearn_onlineem.families._e_step import log_of
 from sklearn_onlineem.families._word_tables import (
     TableField,
     WordSum,
@@ -329,9 +330,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
             totals[block] = np.einsum(
                 "ik,ik->i", proportions[documents[block]], self.topics_T[rest.words[block]]
             )
-        with np.errstate(divide="ignore"):
-            logs = rest.X.data * np.log(totals)
-        return np.bincount(documents, logs, len(data)), rest.lengths
+        return np.bincount(documents, rest.X.data * log_of(totals), len(data)), rest.lengths
 
     def kl_divergence(self, other: LatentDirichletModel, like: Documents | None = None) -> float:
         n_threads, tables = getattr(like, "n_threads", 1), (vars(self), vars(other))
@@ -472,9 +471,7 @@ def _dirichlet_divergence(a, b):
 
 def _column_divergences(own, other):
     """Return KL(column i of own || column j of other), in nats."""
-    with np.errstate(divide="ignore"):
-        logs = np.log(own, out=np.zeros_like(own), where=own > 0.0)
-        others = np.log(other)
+    logs, others = np.log(own, out=np.zeros_like(own), where=own > 0.0), log_of(other)
     total, finite = (own * logs).sum(axis=0)[:, None], np.isfinite(others)
     if finite.all():
         return total - own.T @ others

@@ -23,7 +23,7 @@ from sklearn_onlineem._values import components, quick, take
 from sklearn_onlineem.data.rows import Rows, task
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._collapsed import drawn_proportions
-from sklearn_onlineem.families._e_step import e_step_in_blocks, log_density_of
+from sklearn_onlineem.families._e_step import drawn_from, e_step_in_blocks, log_density_of
 from sklearn_onlineem.families._word_tables import TableField, WordTable
 from sklearn_onlineem.families.capabilities import (
     FewValues,
@@ -380,9 +380,7 @@ class MixtureModel(
         """
         if not data.has_gaps:
             return data.X.copy()
-        cumulated = self.posterior(data).cumsum(axis=1, dtype=np.float64)
-        limits = rng.random(len(data)) * cumulated[:, -1]
-        components = (cumulated <= limits[:, None]).sum(axis=1)
+        components = drawn_from(self.posterior(data).cumsum(axis=1, dtype=np.float64), rng)
         return self.family.drawn(self.parameters, data.X, components, rng)
 
     def without_gaps(self, data: Rows, rng: np.random.Generator | None = None) -> Rows:
@@ -590,9 +588,8 @@ class MixtureChain(Chain[MixtureModel]):
             log_density[np.isneginf(log_density).all(axis=1)] = 0.0
             highest = log_density.max(axis=1, keepdims=True)
             cumulated = np.cumsum(np.exp(log_density - highest, dtype=float), axis=1)
-            points = rng.random((len(cumulated), 1)) * cumulated[:, -1:]
-            labels.append((cumulated <= points).sum(axis=1).astype(np.intc))
-        return np.minimum(np.concatenate(labels), np.intc(self._model.n_components - 1))
+            labels.append(drawn_from(cumulated, rng).astype(np.intc))
+        return np.concatenate(labels)
 
     def _blocks(self, rows):
         step = max(1, _BLOCK_VALUES // self._model.n_components)

@@ -127,9 +127,7 @@ def forecast_of_regressions(
             )
         last = known[-1]
         seen = data.with_rows(
-            data.rows[begin : begin + last + 1],
-            np.array([0, last + 1]),
-            None if i else data.before,
+            data.rows[begin : begin + last + 1], np.array([0, last + 1]), None if i else data.before
         )
         state = model.filtered_end(seen)
         if state is None:

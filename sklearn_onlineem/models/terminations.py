@@ -17,6 +17,7 @@ from sklearn_onlineem._kernels import _forward_backward
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import frozen
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
+from sklearn_onlineem.families._e_step import drawn_from
 
 # Rows of the horizon of shorter pieces of sequences, and the share of their own occupancies.
 HORIZON = 300
@@ -125,7 +126,7 @@ class Termination(ABC):
             _check_ends(start, transitions, final)
         transitions = _cumulative_shares(transitions)
         alive, steps = np.arange(n), []
-        states = _draw(np.repeat(_cumulative_shares(start[None]), n, axis=0), rng)
+        states = drawn_from(np.repeat(_cumulative_shares(start[None]), n, axis=0), rng)
         while len(alive):
             steps.append((alive, states))
             if lengths is None:
@@ -133,7 +134,7 @@ class Termination(ABC):
             else:
                 stays = lengths[alive] > len(steps)
             alive = alive[stays]
-            states = _draw(transitions[states[stays]], rng)
+            states = drawn_from(transitions[states[stays]], rng)
         sequence = np.concatenate([alive for alive, _ in steps])
         drawn = np.concatenate([states for _, states in steps])
         offsets = np.concatenate(([0], np.cumsum(np.bincount(sequence, minlength=n))))
@@ -303,8 +304,3 @@ def _cumulative_shares(weights):
     cumulative = np.cumsum(weights, axis=1)
     totals = cumulative[:, -1:]
     return np.divide(cumulative, totals, out=cumulative, where=totals > 0.0)
-
-
-def _draw(cumulative, rng):
-    uniforms = rng.random((len(cumulative), 1))
-    return (cumulative <= uniforms).sum(axis=1)
