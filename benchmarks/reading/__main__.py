@@ -42,7 +42,7 @@ LIMITS = {
     "kernel code": 15_314,
     "public names": 110,
     "import circles": 0,
-    "test code": 43_249,
+    "test code": 42_979,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

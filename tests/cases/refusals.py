@@ -13,6 +13,10 @@ from sklearn.exceptions import NotFittedError
 import sklearn_onlineem
 from cases.comparing import assert_identical
 from cases.states import state_of
+from sklearn_onlineem import diagnostics, distributed, em, families
+
+# Where public names are; of two with one name, such as CompoundDirichlet, the estimator counts.
+ROOMS = [diagnostics, distributed, em, families, sklearn_onlineem]
 
 
 def error_of(estimator, kinds=ValueError):
@@ -51,23 +55,26 @@ def rows_of(table):
     """Rows `call -> words` of a table, of which indented lines continue the row before.
 
     Words are patterns that the message has to have, parted by &, after the name of the error if it
-    is no ValueError.
+    is no ValueError. A call `of(each) for each in values` is one for each of the values.
     """
     lines = re.sub(r"\n {4,}", " ", inspect.cleandoc(table)).splitlines()
     return [line.split(" ->", 1) for line in lines if line and not line.startswith("#")]
 
 
 def assert_refused_call(call, words, names):
-    """A call is refused in these words; it knows the package, np, pd, sparse, and others."""
+    """A call is refused in these words; it knows all public names, np, pd, sparse, and others."""
     kind, colon, rest = words.strip().partition("Error:")
     if colon and kind.isidentifier():
         kind, words = getattr(builtins, f"{kind}Error", NotFittedError), rest.strip()
     else:
         kind = ValueError
-    public = {name: getattr(sklearn_onlineem, name) for name in sklearn_onlineem.__all__}
-    with pytest.raises(kind) as raised:
-        exec(call, {**public, "np": np, "pd": pd, "sparse": sparse, **names})
-        pytest.fail(f"{call} is not refused")
-    for word in words.strip().split(" & "):
-        assert raised.match(f"(?s){word}")
-    assert len(str(raised.value)) < 1000, "a message, not a print of the data"
+    public = {name: getattr(room, name) for room in ROOMS for name in room.__all__}
+    known = {**public, "np": np, "pd": pd, "sparse": sparse, **names}
+    call, _, values = call.partition(" for each in ")
+    for each in eval(values, known) if values else [None]:
+        with pytest.raises(kind) as raised:
+            exec(call, {**known, "each": each})
+            pytest.fail(f"{call} is not refused, where each is {each!r}")
+        for word in words.strip().split(" & "):
+            assert raised.match(f"(?s){word}")
+        assert len(str(raised.value)) < 1000, "a message, not a print of the data"

@@ -13,7 +13,7 @@ from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
 from scipy.special import log_softmax
 
-from sklearn_onlineem import GaussianMixture, LatentDirichletAllocation, PoissonMixture
+from sklearn_onlineem import GaussianMixture, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.diagnostics import convergence_certificate
 from sklearn_onlineem.diagnostics.certificates import Certificate, _limit, step_certificate
@@ -278,22 +278,6 @@ def test_certificates_fall_as_tol_does(rng):
     for certificate, fit in zip(found, fits, strict=True):
         assert certificate.certificate < fit.tol
     assert found[0].per_parameter > 100 * found[2].per_parameter
-
-
-def test_what_has_no_certificate_is_named(rng):
-    X = rng.poisson(2.0, (20, 5))
-    lda = LatentDirichletAllocation(2, max_iter=1, tol=0.0, random_state=0).fit(X)
-    with pytest.raises(ValueError, match="LatentDirichletAllocation has no exact E-step"):
-        convergence_certificate(lda, X)
-    with pytest.raises(TypeError, match="must be one of sklearn_onlineem .* got int"):
-        convergence_certificate(3, X)
-    with pytest.raises(ValueError, match="PoissonMixture instance is not fitted"):
-        convergence_certificate(PoissonMixture(2), X)
-    mixture = PoissonMixture(2, max_iter=1, tol=0.0).fit(X)
-    with pytest.raises(ValueError, match="PoissonMixture"):
-        convergence_certificate(mixture, X[:, :3])
-    with pytest.raises(TypeError, match="PoissonMixture.*lengths"):
-        convergence_certificate(mixture, X, lengths=[20])
 
 
 def test_ratio_and_share_of_parameters():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_onlineem import GaussianHMM, KalmanFilter
+from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.diagnostics import forecast_moments
 
 EXACT = {"solver": "batch", "tol": 0.0, "reg_covar": 0.0, "random_state": 0}
@@ -109,17 +109,3 @@ def test_forecasts_of_which_the_data_say_nothing_are_refused(rng):
     ).fit(X)  # fmt: skip
     with pytest.raises(ValueError, match="no information .* moves the forecasts"):
         forecast_moments(kalman, X, 2)
-
-
-def test_other_arguments_are_refused(rng):
-    X = drifting(rng, 20)
-    with pytest.raises(TypeError, match="KalmanFilter, got GaussianHMM"):
-        forecast_moments(GaussianHMM(1).fit(X), X)
-    with pytest.raises(NotFittedError):
-        forecast_moments(KalmanFilter(), X)
-    kalman = KalmanFilter(em_vars=[]).fit(X)
-    for n_steps in (0, 1.5, True):
-        with pytest.raises(ValueError, match="n_steps of forecast_moments"):
-            forecast_moments(kalman, X, n_steps)
-    with pytest.raises(ValueError, match="KalmanFilter"):
-        forecast_moments(kalman, np.ones((3, 2)))

@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 from cases.fitted_cases import STILL, jacobian, still
 from scipy.sparse import csr_array
-from sklearn.exceptions import NotFittedError
-from sklearn.mixture import GaussianMixture as Unrelated
 
 from sklearn_onlineem import (
     BernoulliMixture,
     EditDistance,
     GaussianHMM,
     GaussianMixture,
-    LatentDirichletAllocation,
     MultinomialMixture,
     PoissonMixture,
 )
@@ -241,32 +238,6 @@ def test_states_are_named(rng):
         information.directions[0].derivatives
     )
     assert "states that move" in information.summary()
-
-
-@pytest.mark.parametrize("settings", [{"n_values": 0}, {"n_values": 1.5}, {"n_values": True},
-                                      {"tol": -1.0}, {"tol": 1.0}, {"tol": "small"},
-                                      {"tol": float("nan")}])  # fmt: skip
-def test_settings_out_of_range_are_refused(rng, settings):
-    X = rng.standard_normal((50, 2))
-    with pytest.raises(ValueError, match=next(iter(settings))):
-        missing_information(GaussianMixture(1).fit(X), X, **settings)
-
-
-def test_other_models_are_refused_by_name(rng):
-    X = rng.poisson(3.0, (50, 4)).astype(float)
-    with pytest.raises(ValueError, match="LatentDirichletAllocation"):
-        missing_information(LatentDirichletAllocation().fit(X), X)
-
-
-def test_what_is_not_fitted_or_not_ours_is_refused(rng):
-    X = rng.standard_normal((50, 1))
-    with pytest.raises(NotFittedError):
-        missing_information(GaussianMixture(), X)
-    for stranger in (Unrelated().fit(X), None, "mixture", GaussianMixture):
-        with pytest.raises(TypeError, match="of sklearn_onlineem"):
-            missing_information(stranger, X)
-    with pytest.raises(ValueError, match="GaussianMixture"):
-        missing_information(GaussianMixture().fit(X), X[:, [0, 0]])
 
 
 @pytest.mark.parametrize("kind", [PoissonMixture, MultinomialMixture, BernoulliMixture])

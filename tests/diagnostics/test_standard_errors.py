@@ -7,21 +7,19 @@ import pytest
 from cases.fitted_cases import STILL, checked_errors, still
 from scipy.sparse import csr_array
 from scipy.stats import norm
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import (
     EditDistance,
     GaussianHMM,
     GaussianMixture,
     MarkovChainMixture,
-    Mixture,
     MultinomialMixture,
     PoissonMixture,
     WishartMixture,
 )
 from sklearn_onlineem.diagnostics import (
     convergence_certificate,
-    missing_information,
     standard_errors,
 )
 from sklearn_onlineem.diagnostics.standard_errors import StandardErrors
@@ -243,14 +241,6 @@ def test_tangents_have_unit_information(family, degrees):
     np.testing.assert_allclose(information, np.eye(len(units)), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, -1, 2, True, "95", float("nan"), None])
-def test_levels_out_of_range_are_refused(rng, level):
-    X = rng.standard_normal((50, 1))
-    errors = standard_errors(fitted(X, 1), X)
-    with pytest.raises(ValueError, match="level"):
-        errors.intervals(level)
-
-
 def test_a_fit_that_is_not_at_the_maximum_warns(rng):
     X = rng.standard_normal((2000, 1)) + 2.5 * rng.integers(2, size=(2000, 1))
     near, far = fitted(X, means_init=[[0.0], [2.5]]), fitted(X, tol=1e-3, means_init=[[0.0], [2.5]])
@@ -283,28 +273,3 @@ def test_operations_that_are_seen_have_textbook_errors(parametrization):
         expected = np.sqrt(p * (1.0 - p) / 500.0)
         np.testing.assert_allclose(errors["deletion_probabilities_"], expected, atol=1e-9)
         assert not errors["substitution_probabilities_"].any()
-
-
-def test_invalid_arguments_are_refused(rng):
-    X = rng.standard_normal((200, 1))
-    with pytest.raises(NotFittedError):
-        standard_errors(GaussianMixture(), X)
-    with pytest.raises(TypeError, match="of sklearn_onlineem"):
-        standard_errors(None, X)
-    mixture = fitted(X, 1)
-    with pytest.raises(ValueError, match="robust"):
-        standard_errors(mixture, X, robust="yes")
-    chain = GaussianHMM(1, tol=1e-9, max_iter=200).fit(X)
-    with pytest.raises(ValueError, match="several observations"):
-        standard_errors(chain, X, robust=True)
-
-
-@pytest.mark.parametrize("diagnose", [standard_errors, missing_information])
-def test_models_without_coordinates_are_named(diagnose, rng):
-    X = np.hstack([rng.standard_normal((200, 1)), rng.integers(0, 3, (200, 1))])
-    of_kinds = Mixture(2, family={0: "gaussian", 1: "categorical"}, random_state=0).fit(X)
-    with pytest.raises(ValueError, match="Mixture: The family must be one of .*, got Product"):
-        diagnose(of_kinds, X)
-    masked = GaussianMixture(2, params={"weights": [True, False]}, random_state=0).fit(X[:, :1])
-    with pytest.raises(ValueError, match="GaussianMixture: .*all parameters learnt; params fixes"):
-        diagnose(masked, X[:, :1])

@@ -322,14 +322,6 @@ def test_a_prior_may_determine_what_data_do_not(rng):
         standard_errors(fitted(learnt, noise, **free), X)
 
 
-def test_a_system_that_is_known_has_no_information(rng):
-    X = rng.standard_normal((50, 1))
-    kalman = KalmanFilter(1, em_vars=[]).fit(X)
-    for function in (standard_errors, missing_information):
-        with pytest.raises(ValueError, match="of which nothing is learnt"):
-            function(kalman, X)
-
-
 def test_noise_without_a_density_is_refused(rng):
     kalman, X = local_level(rng)
     kalman.set_params(em_vars=["transition_matrices"], transition_covariance=[[0.0]])

@@ -370,14 +370,6 @@ def test_schedulers_are_told_the_sizes_of_data_and_models(rng):
     assert sys.getsizeof(hmm._input(fresh=True).read(X)) >= X.nbytes
 
 
-@pytest.mark.parametrize(
-    "X", [None, "", "abc", b"abc", {"a": [1.0]}, {1.0}, 3, object(), np.array(None), iter([1.0])]
-)
-def test_what_cannot_be_cut_is_refused(X):
-    with pytest.raises(ValueError, match="DistributedEM: X must be an array"):
-        DistributedEM(PoissonMixture(2)).fit(X)
-
-
 @pytest.mark.parametrize("other", [None, [None], "PoissonMixture", PoissonMixture])
 def test_an_estimator_that_is_none_is_refused_by_fit_alone(other):
     X = np.arange(12.0).reshape(6, 2)

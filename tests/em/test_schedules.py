@@ -104,12 +104,6 @@ def test_a_function_that_returns_one_factor_is_that_factor(rng):
         assert rate_of(function, n_seen, n_rows) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("factor", [0.0, 1.5, math.nan, None, "0.5"])
-def test_a_factor_that_is_none_is_an_error(factor):
-    with pytest.raises(ValueError, match=r"factor\(2\) of Forgetting must be in \(0, 1\], got"):
-        Forgetting(lambda t: factor)(2)
-
-
 def test_forgetting_tends_to_a_constant_and_to_harmonic():
     assert step_size(Forgetting(0.95)(10_000)) == pytest.approx(0.05)
     assert_allclose([Forgetting(1.0)(t) for t in range(1, 9)], [Harmonic()(t) for t in range(1, 9)])

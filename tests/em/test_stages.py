@@ -65,14 +65,6 @@ def test_a_stage_of_a_user_takes_part_and_is_forgotten_after(rng):
     assert stream._fitted.state.carry == {}
 
 
-def test_stages_that_are_none_are_refused():
-    for stages in ([Reinitialise()], (1,)):
-        with pytest.raises(ValueError, match="tuple of stages"):
-            Online(stages=stages)
-    with pytest.raises(ValueError, match="leave start_rows"):
-        Online(stages=(), start_rows=3)
-
-
 def test_settings_are_names_of_stages():
     names = [[one.name for one in solver.stream_stages()] for solver in (Batch(), Online())]
     assert names == 2 * [["first_rows", "gate", "latest_rows", "rows_of_a_level"]]

@@ -207,27 +207,6 @@ def test_solvers_that_change_all_parameters_refuse_masks(rng):
     np.testing.assert_array_equal(bayes.partial_fit(X).means_[1], mean)
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ("wx", "params of GaussianMixture has letters other than 'wmcp'"),
-        ({"colour": True}, "params of GaussianMixture has the key 'colour'"),
-        ({"means": [True]}, "must be True or False, or an array of booleans of shape"),
-        ({"means": [1.0, 0.0]}, "got shape .2,. of float64"),
-        (3, "The 'params' parameter"),
-    ],
-)
-def test_unknown_parts_are_refused(params, message, rng):
-    with pytest.raises(ValueError, match=message):
-        GaussianMixture(2, params=params).fit(rng.normal(size=(20, 2)))
-
-
-def test_masks_of_features_must_fit_the_data(rng):
-    mixture = GaussianMixture(2, covariance_type="diag", params={"means": np.ones((2, 3), bool)})
-    with pytest.raises(ValueError, match="mask of the means has 3 columns, but X has 2"):
-        mixture.fit(rng.normal(size=(20, 2)))
-
-
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
 @pytest.mark.parametrize("make", [GaussianMixture, GaussianHMM])
 def test_masks_of_components_go_with_gaps(make, kind, rng):

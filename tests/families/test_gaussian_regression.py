@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.step import batch_step, online_step
-from sklearn_onlineem.families import GaussianRegression, Tied
+from sklearn_onlineem.families import GaussianRegression
 from sklearn_onlineem.families.gaussian_regression import Regressions
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
@@ -200,16 +200,3 @@ def test_a_pickle_has_the_same_bits(rng):
     model, _ = learnt_model(rng, X)
     again = pickle.loads(pickle.dumps(model))
     assert_array_equal(again.log_likelihood(Rows(X)), model.log_likelihood(Rows(X)))
-
-
-@pytest.mark.parametrize("n_inputs", [0, -1, 1.5, "2", None])
-def test_a_number_of_inputs_that_is_none(n_inputs):
-    with pytest.raises(ValueError, match="^n_inputs must be "):
-        GaussianRegression(n_inputs)
-
-
-def test_what_regressions_are_not():
-    with pytest.raises(ValueError, match="do not share"):
-        GaussianRegression(1, Tied())
-    with pytest.raises(ValueError, match="columns of outputs after its n_inputs=2"):
-        GaussianRegression(2).check(np.ones((3, 2)))

@@ -12,7 +12,7 @@ from scipy import stats
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.step import online_step
-from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Spherical, Tied
+from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Spherical
 from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS, AffineGaussian, LinearGaussian
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.regression import Regression
@@ -180,8 +180,3 @@ def test_roots_are_not_pickled(rng):
 def test_parameters_of_other_shapes_are_refused(matrix, offset, covariance):
     with pytest.raises(ValueError, match="must be of shapes"):
         AffineGaussian(matrix, offset, covariance)
-
-
-def test_regressions_share_no_covariance():
-    with pytest.raises(ValueError, match=r"do not share .* got Tied\(\)"):
-        LinearGaussian(Tied())

@@ -243,33 +243,3 @@ def test_lags_are_logarithms(rng):
     expected = plain.m_step(plain.expected_statistics(logs, weights))
     assert_allclose(found.matrix, expected.matrix)
     assert_allclose(family.log_density(found, rows), plain.log_density(expected, logs))
-
-
-def test_what_is_no_count_is_refused(rng):
-    for wrong in (0.5, -1.0, 1e31, np.nan):
-        rows = counts(rng)
-        rows[0, 2] = wrong
-        with pytest.raises(ValueError, match="Counts must be whole numbers"):
-            FAMILY.check(rows)
-    rows = counts(rng)
-    with pytest.raises(ValueError, match="columns of counts after"):
-        FAMILY.check(rows[:, :2])
-    with pytest.raises(ValueError, match="Lags of counts must not be below 0"):
-        PoissonRegression(2, n_lags=1).check(rows)
-    with pytest.raises(ValueError, match="n_lags=2 of 2 columns need as many inputs"):
-        PoissonRegression(2, n_lags=2).check(rows)
-    for wrong in (-1, 1.5, None):
-        with pytest.raises(ValueError, match="n_lags must be a whole number"):
-            PoissonRegression(2, n_lags=wrong)
-
-
-def test_what_is_no_bit_is_refused(rng):
-    rows = bits(rng)
-    rows[0, 2] = 0.5
-    with pytest.raises(ValueError, match="Bits must be 0 or 1"):
-        BITS.check(rows)
-    with pytest.raises(ValueError, match="columns of bits after"):
-        BITS.check(rows[:, :2])
-    for wrong in (0, 1.5, None):
-        with pytest.raises(ValueError, match="n_inputs must be a whole number"):
-            BernoulliRegression(wrong)

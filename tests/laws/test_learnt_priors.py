@@ -9,9 +9,8 @@ from cases.comparing import arrays, assert_close, assert_identical
 from cases.merged_cases import MERGED
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
-from sklearn_onlineem import EditDistance, GaussianHMM, GaussianMixture, KalmanFilter
+from sklearn_onlineem import GaussianHMM, GaussianMixture, KalmanFilter
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.estimators._start import LearntPrior
 
@@ -108,21 +107,6 @@ def test_what_does_not_fit_is_refused_by_name(rng):
             with pytest.raises(ValueError, match=message):
                 learn(data)
             assert not hasattr(estimator, "model_")
-
-
-@pytest.mark.parametrize("weight", [0.0, -1.0, np.inf, np.nan, "many", None], ids=str)
-def test_weights_out_of_range_are_refused_by_name(weight, rng):
-    mixture = GaussianMixture().fit(rng.standard_normal((20, 2)))
-    with pytest.raises(ValueError, match="GaussianMixture: weight must be"):
-        mixture.as_prior(weight)
-
-
-def test_only_what_was_fitted_is_a_prior():
-    with pytest.raises(NotFittedError):
-        GaussianMixture().as_prior(1.0)
-    assert not hasattr(EditDistance(), "as_prior")
-    with pytest.raises(AttributeError, match="as_prior"):
-        EditDistance().as_prior(1.0)
 
 
 def test_its_repr_is_short(rng):

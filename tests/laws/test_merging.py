@@ -24,20 +24,17 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.papers import unequal_sites
 from sklearn_onlineem import (
-    HMM,
-    EditDistance,
     GaussianHMM,
     GaussianMixture,
     KalmanFilter,
     MergeWarning,
-    Mixture,
     MultinomialMixture,
     PoissonMixture,
     combine_estimators,
 )
 from sklearn_onlineem._values import take
 from sklearn_onlineem.em.schedules import PowerDecayInRows
-from sklearn_onlineem.families import Categorical, Poisson
+from sklearn_onlineem.families import Poisson
 from sklearn_onlineem.models.durations import CategoricalDurations
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
@@ -446,78 +443,3 @@ X = np.random.default_rng(0).poisson(4.0, (50, 3)).astype(float)
 
 def fitted(make, *arguments, rows=X, **keywords):
     return make(*arguments, random_state=0, **keywords).partial_fit(rows)
-
-
-MISMATCHES = {
-    r"estimators\[1\] is PoissonMixture.*GaussianMixture": lambda: (
-        fitted(GaussianMixture, 2),
-        fitted(PoissonMixture, 2),
-    ),
-    r"estimators\[1\].*n_features_in_=2.*n_features_in_=3": lambda: (
-        fitted(PoissonMixture, 2),
-        fitted(PoissonMixture, 2, rows=X[:, :2]),
-    ),
-    r"estimators\[1\].*n_components=3.*n_components=2": lambda: (
-        fitted(PoissonMixture, 2),
-        fitted(PoissonMixture, 3),
-    ),
-    r"covariance_type='diag'.*covariance_type='full'": lambda: (
-        fitted(GaussianMixture, 2),
-        fitted(GaussianMixture, 2, covariance_type="diag"),
-    ),
-    r"n_categories=30.*n_categories=20": lambda: (
-        fitted(Mixture, 2, family=Categorical(20)),
-        fitted(Mixture, 2, family=Categorical(30)),
-    ),
-    r"symbols_=\['a', 'b', 'c'\].*symbols_=\['a', 'b'\]": lambda: (
-        EditDistance().fit([("ba", "b")]),
-        EditDistance().fit([("abc", "b")]),
-    ),
-    r"parametrization='full'.*parametrization='tied'": lambda: (
-        EditDistance("tied", alphabet="ab").fit([("ba", "b")]),
-        EditDistance("full", alphabet="ab").fit([("ab", "b")]),
-    ),
-    r"KalmanFilter, has n_components=3.*n_components=2": lambda: (
-        fitted(KalmanFilter, 2),
-        fitted(KalmanFilter, 3),
-    ),
-    r"reg_covar='relative', and.*reg_covar=0.001": lambda: (
-        fitted(GaussianMixture, 2, reg_covar=1e-3),
-        fitted(GaussianMixture, 2),
-    ),
-    r"termination='end_state'.*termination='given_length'": lambda: (
-        fitted(HMM, 2, family=Poisson()),
-        fitted(HMM, 2, family=Poisson(), termination="end_state"),
-    ),
-    r"params='st', and.*params='ste'": lambda: (
-        fitted(HMM, 2, family=Poisson()),
-        fitted(HMM, 2, family=Poisson(), params="st"),
-    ),
-    r"absorbing_states=\[1\], and.*absorbing_states=\[0\]": lambda: (
-        fitted(HMM, 2, family=Poisson(), termination="absorbing_states", absorbing_states=[0]),
-        fitted(HMM, 2, family=Poisson(), termination="absorbing_states", absorbing_states=[1]),
-    ),
-    r"params=\{'means': \[False, True\]\}, and.*params=\{'means': \[True, False\]\}": lambda: (
-        fitted(GaussianMixture, 2, params={"means": [True, False]}),
-        fitted(GaussianMixture, 2, params={"means": [False, True]}),
-    ),
-    r"params=\{'means': \[True, False\]\}, and.*params='w": lambda: (
-        fitted(GaussianMixture, 2),
-        fitted(GaussianMixture, 2, params={"means": [True, False]}),
-    ),
-}
-
-
-@pytest.mark.parametrize("message", MISMATCHES)
-def test_errors_name_what_does_not_match(message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        combine_estimators(MISMATCHES[message]())
-
-
-@pytest.mark.parametrize(
-    "weights", [[1.0, -1.0], [0.0, 0.0], [1.0, np.nan], [1.0, np.inf], [1.0], [[1.0, 1.0]]], ids=str
-)
-def test_weights_must_be_shares(weights):
-    one = fitted(PoissonMixture, 2)
-    with pytest.raises(ValueError, match="weights must be"):
-        combine_estimators([one, one], weights)

@@ -11,22 +11,26 @@ from sklearn.mixture import BayesianGaussianMixture
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
 from sklearn_onlineem import (
+    HMM,
     CategoricalHMM,
     GaussianHMM,
     GaussianMixture,
     KalmanFilter,
     LatentDirichletAllocation,
     MixtureRegressor,
+    PoissonHMM,
     PrequentialSearch,
+    combine_estimators,
     em,
 )
 from sklearn_onlineem.diagnostics import (
-    DriftWatch,
-    EarlyStopping,
     convergence_certificate,
+    missing_information,
     standard_errors,
 )
 from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.em.stages.reinitialise import Reinitialise
+from sklearn_onlineem.families.linear_gaussian import LinearGaussian
 
 SOLVERS = ("Batch", "Componentwise", "Gibbs", "Newton", "SplitMerge", "BayesianOnline")
 
@@ -84,9 +88,25 @@ def ahead():
     return mixture().partial_fit(X).partial_fit(X)
 
 
+def segments(**parameters):
+    return PoissonHMM(2, durations="poisson", max_duration=5, **parameters)
+
+
+def rates(**parameters):
+    return HMM(2, family="poisson", **parameters)
+
+
+def merged(*members):
+    return combine_estimators([member.partial_fit(COUNTS) for member in members])
+
+
 PAIRS = [("ab", "ba"), ("a", "b")]
 GAP = np.ma.masked_array(np.eye(2), mask=np.eye(2))
 ELSEWHERE = dask.array.zeros(60, dtype=int, chunks=20)
+LEARN = "fit", "partial_fit"
+DIAGNOSES = convergence_certificate, missing_information, standard_errors
+MOVES = em.SplitMerge(), em.SplitMerge(n_components="fixed")
+U = X[:, 0]
 START = dict(match=1, mismatch=1, delete=1, insert=1, end=1)
 
 # Mistakes, and the words that their messages have to have: the name of what complains, of the
@@ -106,8 +126,8 @@ chain().fit([]) -> GaussianHMM & X .* \(0,\)
 mixture().fit(X[:0]) -> GaussianMixture & 0 sample
 chain().fit([X, X[:0]]) -> GaussianHMM & Sequence 1 of X is empty
 chain().fit([X, X[:, :1]]) -> GaussianHMM & Sequence 1 of X .* \(60, 1\) & 2 features
-chain().fit([X[:, 0], X[:5, 0]]) -> GaussianHMM & one dimension & reshape\(-1, 1\)
-chain().fit([X[:, 0], X[:, 1]]) -> GaussianHMM & one dimension & reshape\(-1, 1\)
+chain().fit([X[:, 0], each]) for each in (X[:5, 0], X[:, 1]) ->
+    GaussianHMM & one dimension & reshape\(-1, 1\)
 mixture().fit([[1.0, 2.0], [3.0]]) -> GaussianMixture & X has rows of several lengths
 chain().fit(np.empty((0, 5, 2))) -> GaussianHMM & X has no sequences
 mixture().fit(X).predict(X[:, :1]) -> GaussianMixture & 1 features & 2 features
@@ -262,9 +282,7 @@ EditDistance().fit([]) -> EditDistance & at least one pair
 # Merging.
 combine_estimators(mixture().fit(X)) -> TypeError: estimators must be a list & GaussianMixture
 combine_estimators([mixture().fit(X)] * 2, weights=[1, 10 ** 400]) -> weights must be finite
-StreamPipeline([StandardScaler(), mixture()]).fit(X) ->
-    TypeError: StreamPipeline: steps must be a list of names and estimators, such as \[\('scaler'
-StreamPipeline([StandardScaler(), mixture()]).partial_fit(X) ->
+getattr(StreamPipeline([StandardScaler(), mixture()]), each)(X) for each in LEARN ->
     TypeError: StreamPipeline: steps must be a list of names and estimators, such as \[\('scaler'
 # Names of other libraries.
 system().em -> AttributeError: ^KalmanFilter has no attribute 'em': it is called 'fit' here
@@ -274,16 +292,11 @@ chain().fit(X).monitor_ -> AttributeError: ^GaussianHMM has no attribute 'monito
 chain().fit(X).n_features ->
     AttributeError: ^GaussianHMM has no attribute 'n_features': it is called 'n_features_in_' here
 # Lists of words, not pairs.
-EditDistance().fit([('teh', 'the')]).distance(['teh'], ['the']) ->
-    EditDistance: x and y are lists of unknown symbols, 'teh' the first & pairwise
-EditDistance().fit([('teh', 'the')]).align(['teh'], ['the']) ->
+getattr(EditDistance().fit([('teh', 'the')]), each)(['teh'], ['the'])
+    for each in ('distance', 'align') ->
     EditDistance: x and y are lists of unknown symbols, 'teh' the first & pairwise
 # Estimators of estimators.
-AnomalyDetector(mixture(), contamination=0.0).partial_fit(X) ->
-    'contamination' parameter of AnomalyDetector
-AnomalyDetector(mixture(), contamination=0.6).partial_fit(X) ->
-    'contamination' parameter of AnomalyDetector
-AnomalyDetector(mixture(), contamination='auto').fit(X) ->
+AnomalyDetector(mixture(), contamination=each).partial_fit(X) for each in (0.0, 0.6, 'auto') ->
     'contamination' parameter of AnomalyDetector
 AnomalyDetector(mixture()).fit(X).set_params(contamination='auto').offset_ ->
     'contamination' parameter of AnomalyDetector
@@ -305,9 +318,8 @@ AnomalyDetector(mixture()).fit(X, lengths=[30, 30]) -> TypeError: lengths
 AnomalyDetector(chain(termination='end_state')).fit([X]).predict(X, continues=True) ->
     continues=True requires termination='given_length'
 chain().fit(X).score_rows(X, continues='yes') -> continues of GaussianHMM must be a bool
-MixtureRegressor(PoissonMixture(2)).fit(X, X[:, 0]) -> 'mixture' parameter of MixtureRegressor
-MixtureRegressor(StandardScaler()).fit(X, X[:, 0]) -> 'mixture' parameter of MixtureRegressor
-MixtureRegressor(3).fit(X, X[:, 0]) -> 'mixture' parameter of MixtureRegressor
+MixtureRegressor(each).fit(X, X[:, 0]) for each in (PoissonMixture(2), StandardScaler(), 3) ->
+    'mixture' parameter of MixtureRegressor
 MixtureRegressor().predict(X) -> NotFittedError: MixtureRegressor
 MixtureRegressor(mixture()).fit(sparse.csr_array(X), X[:, 0]) ->
     TypeError: MixtureRegressor: Sparse data
@@ -321,14 +333,12 @@ PerSequence(Normalizer()).fit(SEQUENCES).inverse_transform(SEQUENCES) ->
     TypeError: PerSequence: transformer has no inverse_transform
 PerSequence(FunctionTransformer()).partial_fit(SEQUENCES) ->
     TypeError: PerSequence: transformer has no partial_fit
-DriftWatch(action='start') -> action must be 'warn', 'restart', 'stop' or a function
-DriftWatch(action=None) -> action must be 'warn', 'restart', 'stop' or a function
+DriftWatch(action=each) for each in ('start', None) ->
+    action must be 'warn', 'restart', 'stop' or a function
 DriftWatch(threshold=0.0) -> threshold must be a finite number above 0
 DriftWatch(slack=-0.1) -> slack must be a finite number not below 0
-DriftWatch(warm_up=1) -> warm_up must be a whole number from 2 up
-DriftWatch(warm_up=3.0) -> warm_up must be a whole number from 2 up
-EarlyStopping([[1]], patience=0) -> patience must be
-EarlyStopping([[1]], patience=True) -> patience must be
+DriftWatch(warm_up=each) for each in (1, 3.0) -> warm_up must be a whole number from 2 up
+EarlyStopping([[1]], patience=each) for each in (0, True) -> patience must be
 EarlyStopping([[1]], every=1.5) -> every must be
 EarlyStopping([[1]], min_gain=-1.0) -> min_gain must be
 # Mixtures of chains and of regressions.
@@ -340,27 +350,23 @@ MarkovChainMixture(2, n_symbols=3).fit(np.ones((4, 6))) ->
 MarkovChainMixture(2, prior={'start_concentration': 2.0}).fit(np.eye(4)) ->
     start_concentration must be 1, got 2.0
 # Topics and edit distances out of range.
-topics(doc_topic_prior=0.0).fit(COUNTS) -> doc_topic_prior
-topics(doc_topic_prior=1e21).fit(COUNTS) -> doc_topic_prior
-topics(doc_topic_prior=5e-324).partial_fit(COUNTS) -> doc_topic_prior
-topics(topic_word_prior=-1.0).fit(COUNTS) -> topic_word_prior
-topics(topic_word_prior=1e21).partial_fit(COUNTS) -> topic_word_prior
+topics(doc_topic_prior=each).fit(COUNTS) for each in (0.0, 1e21, 5e-324) -> doc_topic_prior
+topics(topic_word_prior=each).partial_fit(COUNTS) for each in (-1.0, 1e21) -> topic_word_prior
 topics(n_sweeps=2**31).fit(COUNTS) -> n_sweeps
 topics(solver='newton').fit(COUNTS) -> solver
 topics(e_step='exact').fit(COUNTS) -> e_step
 topics(burn_in=20).partial_fit(COUNTS) -> burn_in.*n_sweeps=20
 topics(total_samples=0.0).fit(COUNTS) -> total_samples
-EditDistance(parametrization='three').fit(PAIRS) -> EditDistance
-EditDistance(kind='other').fit(PAIRS) -> EditDistance
-EditDistance(eta0=0.0).partial_fit(PAIRS) -> EditDistance
-EditDistance(beta=2.0).fit(PAIRS) -> EditDistance
-EditDistance(operations_init={'match': 1.0}).fit(PAIRS) -> EditDistance
-EditDistance(operations_init={**START, 'mismatch': -1}).fit(PAIRS) -> EditDistance
-EditDistance(operations_init={**START, 'end': 0}).partial_fit(PAIRS) -> EditDistance
-EditDistance(operation_prior=0.5).fit(PAIRS) -> EditDistance
-EditDistance(operation_prior={'swap': 2.0}).partial_fit(PAIRS) -> EditDistance
-EditDistance(operation_prior=np.nan).fit(PAIRS) -> EditDistance
-EditDistance(alphabet=[]).fit(PAIRS) -> EditDistance
+EditDistance(parametrization='three').fit(PAIRS) -> parametrization.* of EditDistance
+EditDistance(kind='other').fit(PAIRS) -> kind.* of EditDistance
+EditDistance(eta0=0.0).partial_fit(PAIRS) -> eta0.* of EditDistance
+EditDistance(beta=2.0).fit(PAIRS) -> beta.* of EditDistance
+EditDistance(operations_init=each).fit(PAIRS) for each in
+    ({'match': 1.0}, {**START, 'mismatch': -1}, {**START, 'end': 0}) ->
+    operations_init.* of EditDistance
+EditDistance(operation_prior=each).partial_fit(PAIRS) for each in (0.5, {'swap': 2.0}, np.nan) ->
+    operation_prior.* of EditDistance
+EditDistance(alphabet=[]).fit(PAIRS) -> EditDistance & alphabet
 EditDistance().fit(PAIRS).distance('a', 'b', kind='best') -> kind of EditDistance
 EditDistance().fit(PAIRS).substitution_probabilities_ -> AttributeError: full
 # Merging in rounds.
@@ -376,9 +382,8 @@ combine_estimators([ahead(), mixture().partial_fit(X)], base=ahead()) ->
 combine_estimators([mixture().fit(X)], base=chain().fit(X)) ->
     TypeError: base is GaussianHMM, and estimators.0. is Gaussian
 # Shards.
-shards().fit(X[:1], sample_weight={'a': [1.0]}) -> DistributedEM: sample_weight must be an array
-shards().fit(X[:1], sample_weight=1.0) -> DistributedEM: sample_weight must be an array
-shards().fit(X[:1], sample_weight='a') -> DistributedEM: sample_weight must be an array
+shards().fit(X[:1], sample_weight=each) for each in ({'a': [1.0]}, 1.0, 'a') ->
+    DistributedEM: sample_weight must be an array
 shards().fit(X, sample_weight=np.ones(59)) -> DistributedEM: X has 60 entries, and sample_weight 59
 shards().fit(X, sample_weight=np.where(np.arange(60) == 45, -1.0, 1.0)) ->
     DistributedEM: shard 3: .*sample_weight
@@ -403,10 +408,10 @@ search().partial_fit(X).partial_fit(X, sample_weight=np.ones(59)) ->
     inconsistent numbers of samples
 search().partial_fit(X, lengths=[30, 30]) -> PrequentialSearch scores .* takes no lengths: pass
 # Masks, and arrays that are elsewhere.
-chain().fit(X, lengths=masked(30, 30)) -> GaussianHMM.*lengths has masked
-system().fit(X, lengths=masked(30, 30)) -> KalmanFilter.*lengths has masked
-chain().fit(X, groups=masked(*range(60))) -> GaussianHMM.*groups has masked
-system().fit(X, groups=masked(*range(60))) -> KalmanFilter.*groups has masked
+each.fit(X, lengths=masked(30, 30)) for each in (chain(), system()) ->
+    GaussianHMM|KalmanFilter & lengths has masked
+each.fit(X, groups=masked(*range(60))) for each in (chain(), system()) ->
+    GaussianHMM|KalmanFilter & groups has masked
 mixture(means_init=GAP).fit(X) -> means_init.*masked
 mixture(init=GAP).fit(X) -> init.*masked
 chain(means_init=GAP).fit(X) -> means_init.*masked
@@ -419,6 +424,203 @@ mixture().fit(X, sample_weight=ELSEWHERE + 1.0) -> TypeError: sample_weight.* is
 mixture(semi_supervised=True).fit(X, ELSEWHERE) -> TypeError: y.* is a dask Array
 chain().fit(X, lengths=ELSEWHERE[:2] + 30) -> TypeError: lengths.* is a dask Array
 chain().fit(X, groups=ELSEWHERE) -> TypeError: groups.* is a dask Array
+# Diagnostics.
+each(mixture(), X) for each in DIAGNOSES -> NotFittedError: GaussianMixture
+each(3, X) for each in DIAGNOSES -> TypeError: must be one of sklearn_onlineem .* got int
+missing_information(each, X)
+    for each in (BayesianGaussianMixture().fit(X), None, 'mixture', GaussianMixture) ->
+    TypeError: of sklearn_onlineem
+each(mixture().fit(X), X[:, :1]) for each in DIAGNOSES -> GaussianMixture & 1 features
+each(topics().fit(COUNTS), COUNTS) for each in DIAGNOSES[:2] ->
+    LatentDirichletAllocation & no exact E-step|must be a mixture
+convergence_certificate(mixture().fit(X), X, lengths=[60]) -> TypeError: GaussianMixture.*lengths
+standard_errors(mixture().fit(X), X, robust='yes') -> robust
+standard_errors(chain().fit(X), X, robust=True) -> several observations
+standard_errors(GaussianMixture().fit(X), X).intervals(each)
+    for each in (0.0, 1.0, -1, 2, True, '95', np.nan, None) -> level
+missing_information(mixture().fit(X), X, n_values=each) for each in (0, 1.5, True) -> n_values
+missing_information(mixture().fit(X), X, tol=each) for each in (-1.0, 1.0, 'small', np.nan) -> tol
+each(Mixture(2, family={0: 'gaussian', 1: 'categorical'}).fit(COUNTS[:, :2]), COUNTS[:, :2])
+    for each in DIAGNOSES[1:] -> Mixture: The family must be one of .*, got Product
+each(mixture(params={'weights': [True, False]}).fit(X), X) for each in DIAGNOSES[1:] ->
+    GaussianMixture: .*all parameters learnt; params fixes
+each(KalmanFilter(em_vars=[]).fit(X), X) for each in DIAGNOSES[1:] -> of which nothing is learnt
+forecast_moments(chain().fit(X), X) -> TypeError: KalmanFilter, got GaussianHMM
+forecast_moments(KalmanFilter(), X) -> NotFittedError: KalmanFilter
+forecast_moments(KalmanFilter(em_vars=[]).fit(X), X, each) for each in (0, 1.5, True) ->
+    n_steps of forecast_moments
+forecast_moments(KalmanFilter(em_vars=[]).fit(X), COUNTS) -> KalmanFilter & 4 features
+# Solvers.
+GaussianMixture(3, solver=MOVES[1], weight_concentration_prior=0.5).fit(X) ->
+    GaussianMixture: .*prior below 1 removes some
+GaussianMixture(4, solver=MOVES[0], weight_concentration_prior=2.0).fit(X) ->
+    GaussianMixture: .*leaves components without
+SplitMerge(n_components='fixed', n_merges=3) -> n_components
+chain(solver=each).fit(X) for each in MOVES -> GaussianHMM .* merged or split
+system(solver=each).fit(X) for each in MOVES -> KalmanFilter .* merged or split
+mixture(solver=each, semi_supervised=True).fit(X, np.arange(60) % 2) for each in MOVES ->
+    GaussianMixture: labels
+Online(stages=each) for each in ([Reinitialise()], (1,)) -> tuple of stages
+Online(stages=(), start_rows=3) -> leave start_rows
+each(skips_outliers='no') for each in (Online, BayesianOnline) -> skips_outliers
+getattr(LaplaceMixture(solver='bayesian'), each)(X) for each in LEARN ->
+    fixed size; those of LaplaceMixture
+chain(solver=Gibbs()).fit(X) -> GaussianHMM has no collapsed Gibbs sampler
+topics(solver=Gibbs(n_chains=2)).fit(COUNTS) -> LatentDirichletAllocation.*n_chains
+topics(solver=Gibbs(n_draws=1)).fit(COUNTS) -> LatentDirichletAllocation.*n_draws
+Forgetting(lambda t: each)(2) for each in (0.0, 1.5, np.nan, None, '0.5') ->
+    factor\(2\) of Forgetting must be in \(0, 1\], got
+# Priors and posteriors.
+MultinomialMixture(2, prior='some').fit(COUNTS) -> prior
+GaussianMixture().as_prior(1.0) -> NotFittedError: GaussianMixture
+EditDistance().as_prior(1.0) -> AttributeError: as_prior
+GaussianMixture().fit(X).as_prior(each) for each in (0.0, -1.0, np.inf, np.nan, 'many', None) ->
+    GaussianMixture: weight must be
+GammaMixture(prior={'pseudo_count': 2.0, 'mean_log': 0.1, 'mean': 1.5},
+    solver=BayesianOnline('mean')).partial_fit(X ** 2) -> GammaMixture: .*posterior mean
+KalmanFilter(prior={'observation': {'covariance': 1.0, 'degrees_of_freedom': 1.5}},
+    solver=BayesianOnline('mean'), em_vars=['observation_covariance']).partial_fit(X) ->
+    KalmanFilter: .*degrees_of_freedom
+GammaMixture(solver='bayesian').partial_fit(X ** 2).score_samples(X ** 2, predictive=True) ->
+    GammaMixture: .*closed form
+PoissonMixture().fit(COUNTS).score_samples(COUNTS, predictive=True) ->
+    PoissonMixture: .*running statistics: solver='bayesian'
+PoissonMixture().fit(COUNTS).score_samples(COUNTS, predictive=each) for each in ('yes', 1, None) ->
+    predictive of PoissonMixture.score_samples must be
+GaussianMixture().to_sklearn() -> NotFittedError: GaussianMixture
+mixture(solver='adaptive').partial_fit(np.tile(X, (12, 1))).to_sklearn() ->
+    GaussianMixture.to_sklearn: .* several models
+StudentTMixture().to_sklearn() -> AttributeError: StudentTMixture.* no attribute 'to_sklearn'
+# What is learnt.
+mixture(params='wx').fit(X) -> params of GaussianMixture has letters other than 'wmcp'
+mixture(params={'colour': True}).fit(X) -> params of GaussianMixture has the key 'colour'
+mixture(params={'means': [True]}).fit(X) -> must be True or False, or an array of booleans of shape
+mixture(params={'means': [1.0, 0.0]}).fit(X) -> got shape .2,. of float64
+mixture(params=3).fit(X) -> The 'params' parameter
+mixture(covariance_type='diag', params={'means': np.ones((2, 3), bool)}).fit(X) ->
+    mask of the means has 3 columns, but X has 2
+# Mixtures in states, and regressions there.
+GMMHMM(2, n_mix=0).fit(X) -> n_mix
+GMMHMM(2, n_mix=2, weights_init=[[0.5, 0.6], [1.0, 0.0]]).fit(X) -> weights_init
+GMMHMM(2, n_mix=2, means_init=np.zeros((2, 3, 2))).fit(X) -> means_init
+GMMHMM(2, n_mix=2, covars_init=-np.ones((2, 2, 2))).fit(X) -> covars_init
+GMMHMM(2, n_mix=2, weights_prior=np.zeros((2, 2))).fit(X) -> weights_prior
+GMMHMM(2, n_mix=2, params={'means': np.ones((2, 3), bool)}).fit(X) -> params
+MixtureOf('poisson') -> family must be a Family
+MixtureOf(Poisson(), 1, tied=True) -> tied parts must be 2 or more
+MixtureOf(Poisson(), 1.5) -> n_mix must be
+MixtureOf(Laplace()) -> Laplace has statistics that grow
+GaussianHMM(2, n_mix=3) -> TypeError: GMMHMM
+RegressionHMM(lags=each).fit(X, inputs=U) for each in (-1, 0.5) -> 'lags' parameter
+RegressionHMM(lags=75).fit(X, inputs=U) -> lags=75
+RegressionHMM(lags=1).fit(with_value(np.nan)) -> RegressionHMM: X has NaN in rows with other values
+RegressionHMM().fit(X) -> RegressionHMM: inputs must be passed, or lags be 1
+RegressionHMM(lags=3).partial_fit(X[:3], continues=True) -> pass more rows at first
+RegressionHMM.from_parameters(lags=2, startprob=[1.0], transmat=[[1.0]], coef=np.ones((1, 2, 3)),
+    intercept=np.zeros((1, 2)), covariances=[np.eye(2)]) ->
+    coef must have 4 columns or more with lags=2
+RegressionHMM(termination='end_state').fit([X], inputs=[U]).sample(inputs=U) ->
+    inputs have lengths, and the model determines them
+RegressionHMM(termination='end_state').fit([X], inputs=[U]).sample() ->
+    inputs must be passed: the model has 1
+RegressionHMM(response='gamma').fit(X, inputs=U) -> 'response' parameter of RegressionHMM
+RegressionHMM(response=each, covariance_type='diag').fit(COUNTS, inputs=U)
+    for each in ('bernoulli', 'poisson') ->
+    covariance_type of RegressionHMM requires response='gaussian'
+RegressionHMM(response=each, reg_covar=0.1).fit(COUNTS, inputs=U)
+    for each in ('bernoulli', 'poisson') ->
+    reg_covar of RegressionHMM requires response='gaussian'
+RegressionHMM.from_parameters(response='poisson', lags=1, startprob=[1.0], transmat=[[1.0]],
+    coef=[[[1.5]]], intercept=[[1.0]]).sample(100) -> RegressionHMM: rows that are drawn overflow
+CategoricalHMM(2, emissionprob_init=np.full((2, 2), 0.5)).fit([[0], [2]]) -> CategoricalHMM.*0..1
+# Durations of states.
+getattr(PoissonHMM(2, durations='poisson'), each)(COUNTS) for each in LEARN ->
+    durations of PoissonHMM require max_duration
+PoissonHMM(2, max_duration=5).fit(COUNTS) -> max_duration of PoissonHMM requires durations
+PoissonHMM(2, left_censored=True).fit(COUNTS) -> left_censored of PoissonHMM requires durations
+PoissonHMM(2, durationprob_init=np.ones((2, 5)) / 5).fit(COUNTS) ->
+    durationprob_init of PoissonHMM requires durations
+PoissonHMM(2, durationprob_prior=2.0).partial_fit(COUNTS) ->
+    durationprob_prior of PoissonHMM requires durations
+PoissonHMM(2, params={'durationprob': False}).fit(COUNTS) ->
+    'durationprob' of params requires durations
+PoissonHMM(2, durations='poisson', max_duration=each).fit(COUNTS) for each in (0, 2.5) ->
+    max_duration
+PoissonHMM(2, durations='geometric', max_duration=5).fit(COUNTS) -> durations
+segments(durationprob_prior=0.5).fit(COUNTS) -> durationprob_prior of PoissonHMM must be at least 1
+segments(durationprob_prior=np.ones((2, 4))).partial_fit(COUNTS) ->
+    durationprob_prior of PoissonHMM must be .* of the shape
+segments(durationprob_init=each).fit(COUNTS) for each in (np.ones((2, 4)) / 4, -np.ones((2, 5))) ->
+    durationprob_init
+segments(termination='absorbing_states', absorbing_states=[1],
+    durationprob_init=np.full((2, 5), 0.2)).partial_fit(COUNTS) ->
+    durationprob_init of PoissonHMM must be 1 for one row in absorbing states
+segments(termination='end_state', transmat_init=[[0.5, 0.2], [0.3, 0.1]]).fit(COUNTS) ->
+    transmat_init of PoissonHMM must be 0 on its diagonal
+segments(transmat_init=[[0.9, 0.1], [0.1, 0.9]]).partial_fit(COUNTS) ->
+    transmat_init of PoissonHMM must be 0 on its diagonal
+# Families.
+GaussianRegression(1, Tied()) -> do not share
+LinearGaussian(Tied()) -> do not share .* got Tied\(\)
+GaussianRegression(2).check(np.ones((3, 2))) -> columns of outputs after its n_inputs=2
+each(1).check(np.full((3, 2), 0.5)) for each in (BernoulliRegression, PoissonRegression) ->
+    Bits must be 0 or 1|Counts must be whole numbers
+each(2).check(np.ones((3, 2))) for each in (BernoulliRegression, PoissonRegression) ->
+    columns of (bits|counts) after
+PoissonRegression(1).check(np.full((3, 2), each)) for each in (-1.0, 1e31, np.nan) ->
+    Counts must be whole numbers
+PoissonRegression(1, n_lags=1).check(np.array([[-1.0, 1.0]])) -> Lags of counts must not be below 0
+PoissonRegression(2, n_lags=2).check(np.ones((3, 4))) ->
+    n_lags=2 of 2 columns need as many inputs
+BernoulliRegression(each) for each in (0, 1.5, None) -> n_inputs must be a whole number
+PoissonRegression(2, n_lags=each) for each in (-1, 1.5, None) -> n_lags must be a whole number
+Categorical(n_categories=each)
+    for each in (0, 2.5, '3', (), (2, 0), (2, 2.0), {0: 3}, [[2], [3]], 1 << 21) ->
+    n_categories must be whole numbers from 1 to 1048576
+StudentT(degrees_of_freedom=each) for each in ('any', 0.0, 0.5, 1001.0, np.nan, None, [2.0, 3.0]) ->
+    degrees_of_freedom
+GaussianRegression(each) for each in (0, -1, 1.5, '2', None) -> ^n_inputs must be
+# Members that do not match.
+merged(mixture(), PoissonMixture(2)) ->
+    TypeError: estimators\[1\] is PoissonMixture.*GaussianMixture
+combine_estimators([PoissonMixture().fit(rows) for rows in (COUNTS, COUNTS[:, :3])]) ->
+    estimators\[1\].*n_features_in_=3.*n_features_in_=4
+merged(PoissonMixture(2), PoissonMixture(3)) -> estimators\[1\].*n_components=3.*n_components=2
+merged(mixture(), mixture(covariance_type='diag')) -> covariance_type='diag'.*covariance_type='full'
+merged(Mixture(2, family=Categorical(20)), Mixture(2, family=Categorical(30))) ->
+    n_categories=30.*n_categories=20
+combine_estimators([EditDistance().fit([(word, 'b')]) for word in ('ba', 'abc')]) ->
+    symbols_=\['a', 'b', 'c'\].*symbols_=\['a', 'b'\]
+combine_estimators([EditDistance(kind, alphabet='ab').fit(PAIRS) for kind in ('tied', 'full')]) ->
+    parametrization='full'.*parametrization='tied'
+merged(KalmanFilter(2), KalmanFilter(3)) -> KalmanFilter, has n_components=3.*n_components=2
+merged(mixture(reg_covar=1e-3), mixture()) -> reg_covar='relative', and.*reg_covar=0.001
+merged(rates(), rates(termination='end_state')) -> termination='end_state'.*='given_length'
+merged(rates(), rates(params='st')) -> params='st', and.*params='ste'
+merged(*(rates(termination='absorbing_states', absorbing_states=[k]) for k in (0, 1))) ->
+    absorbing_states=\[1\], and.*absorbing_states=\[0\]
+merged(*(mixture(params={'means': [k, not k]}) for k in (True, False))) ->
+    params=\{'means': \[False, True\]\}, and.*params=\{'means': \[True, False\]\}
+merged(mixture(), mixture(params={'means': [True, False]})) ->
+    params=\{'means': \[True, False\]\}, and.*params='w
+combine_estimators([PoissonMixture().fit(COUNTS)] * 2, each)
+    for each in ([1.0, -1.0], [0.0, 0.0], [1.0, np.nan], [1.0, np.inf], [1.0], [[1.0, 1.0]]) ->
+    weights must be
+EditDistanceClassifier().fit(*each) for each in (([], []), (['a'], ['a', 'b'])) ->
+    EditDistanceClassifier
+EditDistanceClassifier(EditDistance(), prefit=True).fit(['a'], ['a']) ->
+    NotFittedError: EditDistance
+# What is not cut into shards, and labels of topics.
+DistributedEM(PoissonMixture(2)).fit(each) for each in
+    (None, '', 'abc', b'abc', {'a': [1.0]}, {1.0}, 3, object(), np.array(None), iter([1.0])) ->
+    DistributedEM: X must be an array
+topics(semi_supervised=True).fit(COUNTS, each)
+    for each in [np.full((60, 2), one) for one in (np.nan, 'a', 1j, None)] ->
+    LatentDirichletAllocation.*y must hold numbers
+topics(semi_supervised=True).fit(COUNTS, np.ma.masked_array(np.ones((60, 2)), True)) ->
+    LatentDirichletAllocation.*mask
+topics(semi_supervised=True).fit(COUNTS, np.full(60, 3)) -> LatentDirichletAllocation.*known comp
+topics(semi_supervised=True).fit(COUNTS, np.zeros(59, int)) -> LatentDirichletAllocation.*rows
 """
 
 
@@ -426,10 +628,10 @@ OTHERS = {
     one.__name__: one
     for one in (
         BayesianGaussianMixture,
-        DriftWatch,
-        EarlyStopping,
         FunctionTransformer,
+        LinearGaussian,
         Normalizer,
+        Reinitialise,
         StandardScaler,
     )
 }

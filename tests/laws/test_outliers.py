@@ -304,9 +304,3 @@ def test_warnings_count_and_are_few(rng):
             mixture.partial_fit(np.append(rng.normal(size=99), 10.0 ** (3 + size))[:, None])
     assert [str(one.message).split()[1] for one in caught] == ["1", "10"]
     assert mixture._fitted.state.carry["gate"].n_left_out == 12
-
-
-@pytest.mark.parametrize("solver", [Online, BayesianOnline])
-def test_what_is_no_bool_is_refused(solver):
-    with pytest.raises(ValueError, match="skips_outliers"):
-        solver(skips_outliers="no")

@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
 from sklearn_onlineem import (
-    GammaMixture,
     GaussianHMM,
     GaussianMixture,
     KalmanFilter,
@@ -184,26 +183,10 @@ def test_a_filter_has_the_mean_of_its_noise(rng):
     assert_allclose(mean.transition_covariance_, total / (59 + 5 - 2), rtol=1e-3)
 
 
-def test_what_has_no_mean_or_predictive_is_refused_by_name(rng):
-    rows = rng.gamma(3.0, size=(40, 2))
-    mean = BayesianOnline("mean")
-    prior = {"pseudo_count": 2.0, "mean_log": 0.1, "mean": 1.5}
-    with pytest.raises(ValueError, match="GammaMixture: .*posterior mean"):
-        GammaMixture(prior=prior, solver=mean).partial_fit(rows)
-    narrow = {"observation": {"covariance": 1.0, "degrees_of_freedom": 1.5}}
-    with pytest.raises(ValueError, match="KalmanFilter: .*degrees_of_freedom"):
-        KalmanFilter(prior=narrow, solver=mean, em_vars=["observation_covariance"]).partial_fit(
-            rows
-        )
-    with pytest.raises(ValueError, match="GammaMixture: .*closed form"):
-        GammaMixture(solver="bayesian").partial_fit(rows).score_samples(rows, predictive=True)
-    with pytest.raises(ValueError, match="PoissonMixture: .*running statistics: solver='bayesian'"):
-        PoissonMixture().fit(rows).score_samples(rows, predictive=True)
-    for value in ("yes", 1, None):
-        with pytest.raises(ValueError, match="predictive of PoissonMixture.score_samples must be"):
-            PoissonMixture().fit(rows).score_samples(rows, predictive=value)
-    words = MultinomialMixture(solver="bayesian").partial_fit(np.round(9.0 * rows))
-    assert np.isfinite(words.score_samples(np.round(9.0 * rows), predictive=True)).all()
+def test_words_have_a_predictive(rng):
+    X = rng.poisson(3.0, size=(40, 2))
+    words = MultinomialMixture(solver="bayesian").partial_fit(X)
+    assert np.isfinite(words.score_samples(X, predictive=True)).all()
     assert not hasattr(GaussianHMM(), "chains_")
 
 

@@ -126,8 +126,3 @@ def test_hidden_markov_models_smooth_if_asked(make, own, rng):
     else:
         with pytest.raises(AssertionError):
             assert_close(fits["auto"], fits["none"])
-
-
-def test_another_string_is_refused(rng):
-    with pytest.raises(ValueError, match="prior"):
-        MultinomialMixture(2, prior="some").fit(rng.poisson(1.0, (50, 6)))

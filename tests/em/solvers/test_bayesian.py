@@ -248,13 +248,6 @@ def test_forgetting_follows_a_source_that_moves(rng):
     assert found[1] == pytest.approx((2000 * 3.0 + 900 * 9.0) / 2900, abs=0.2)
 
 
-def test_statistics_that_grow_are_refused_by_name(rng):
-    X = rng.standard_normal((20, 2))
-    for learn in ("fit", "partial_fit"):
-        with pytest.raises(ValueError, match="fixed size; those of LaplaceMixture"):
-            getattr(LaplaceMixture(solver="bayesian"), learn)(X)
-
-
 @pytest.mark.parametrize("learn", ["fit", "partial_fit"])
 def test_rates_that_were_set_have_no_say_and_the_user_is_told(learn, rng):
     learner = PoissonMixture(solver="bayesian", eta0=0.5)

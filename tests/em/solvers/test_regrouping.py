@@ -180,14 +180,6 @@ def test_a_component_without_weight_takes_half_of_another(rng):
     assert np.sort(mixture.rates_[:, 0]) == pytest.approx([2.0, 30.0, 90.0], rel=0.1)
 
 
-def test_what_cannot_be_regrouped_is_refused_by_name(rng):
-    X = rng.standard_normal((40, 2))
-    with pytest.raises(ValueError, match="GaussianMixture: .*prior below 1 removes some"):
-        GaussianMixture(3, solver=FIXED, weight_concentration_prior=0.5).fit(X)
-    with pytest.raises(ValueError, match="n_components"):
-        SplitMerge(n_components="fixed", n_merges=3)
-
-
 def test_components_are_taken_and_put_back():
     value = np.arange(8.0).reshape(4, 2), (np.eye(2)[None], np.arange(4))
     some = components(value, [3, 1], 4)

@@ -9,9 +9,7 @@ from cases.estimator_cases import ESTIMATORS
 
 from sklearn_onlineem import (
     BernoulliMixture,
-    GaussianHMM,
     GaussianMixture,
-    KalmanFilter,
     PoissonMixture,
 )
 from sklearn_onlineem.em import SplitMerge
@@ -127,18 +125,6 @@ def test_parameters_are_counted_of_components_that_have_weight(rng):
         assert mixture.model_.n_parameters() == shared + n * (own + 1) - 1
     family = GaussianMixture(1, covariance_type="tied").fit(X).model_.family
     assert family.covariance == Tied()
-
-
-def test_what_has_no_moves_is_refused_by_name(rng):
-    X = rng.standard_normal((40, 2))
-    for solver in (SplitMerge(), SplitMerge(n_components="fixed")):
-        for estimator in (GaussianHMM(2, solver=solver), KalmanFilter(solver=solver)):
-            with pytest.raises(ValueError, match=f"{type(estimator).__name__} .* merged or split"):
-                estimator.fit(X)
-        with pytest.raises(ValueError, match="GaussianMixture: labels"):
-            GaussianMixture(2, solver=solver, semi_supervised=True).fit(X, np.arange(40) % 2)
-    with pytest.raises(ValueError, match="GaussianMixture: .*leaves components without"):
-        GaussianMixture(4, solver=SplitMerge(), weight_concentration_prior=2.0).fit(X)
 
 
 @pytest.mark.parametrize("units", [(1.0, 1.0), (1e-6, 1e6), (1e6, 1e-6)], ids=str)

@@ -272,28 +272,3 @@ def test_a_known_state_and_a_learnt_prior(rng):
 
 
 # ------------------------------------------------------------------------------------- refusals
-
-
-def test_other_refusals(rng):
-    X, u = rng.normal(size=(20, 2)), rng.normal(size=20)
-    for lags, words in ((-1, "'lags' parameter"), (0.5, "'lags' parameter"), (25, "lags=25")):
-        with pytest.raises(ValueError, match=words):
-            RegressionHMM(lags=lags).fit(X, inputs=u)
-    partly = X.copy()
-    partly[3, 0] = np.nan
-    with pytest.raises(ValueError, match="RegressionHMM: X has NaN in rows with other values"):
-        RegressionHMM(lags=1).fit(partly)
-    with pytest.raises(ValueError, match="RegressionHMM: inputs must be passed, or lags be 1"):
-        RegressionHMM().fit(X)
-    with pytest.raises(ValueError, match="pass more rows at first"):
-        RegressionHMM(lags=3).partial_fit(X[:3], continues=True)
-    with pytest.raises(ValueError, match="coef must have 4 columns or more with lags=2"):
-        RegressionHMM.from_parameters(
-            lags=2, startprob=[1.0], transmat=[[1.0]], coef=np.ones((1, 2, 3)),
-            intercept=np.zeros((1, 2)), covariances=[np.eye(2)],
-        )  # fmt: skip
-    ends = RegressionHMM(lags=0, termination="end_state").fit([X], inputs=[u])
-    with pytest.raises(ValueError, match="inputs have lengths, and the model determines them"):
-        ends.sample(inputs=u)
-    with pytest.raises(ValueError, match="inputs must be passed: the model has 1"):
-        ends.sample()

@@ -66,11 +66,6 @@ def test_first_data_may_lack_symbols_that_the_given_start_has(n_columns):
         hmm.partial_fit(first + 3)
 
 
-def test_first_data_have_no_symbols_that_the_given_start_lacks():
-    with pytest.raises(ValueError, match="CategoricalHMM(.|\n)*0..1"):
-        CategoricalHMM(2, emissionprob_init=np.full((2, 2), 0.5)).fit(np.array([[0], [2]]))
-
-
 def test_further_starts_find_what_clusters_of_rows_do_not():
     """Great inventions of each year from 1860 to 1959: ten starts of clusters reach -206.18."""
     years = (

@@ -113,12 +113,6 @@ def test_families_take_numbers_of_categories_of_any_sequence(sizes, rng):
         assert given.score(X) == known.score(X)
 
 
-@pytest.mark.parametrize("sizes", [0, 2.5, "3", (), (2, 0), (2, 2.0), {0: 3}, [[2], [3]], 1 << 21])
-def test_families_refuse_what_is_no_number_of_categories(sizes):
-    with pytest.raises(ValueError, match="n_categories must be whole numbers from 1 to 1048576"):
-        Categorical(n_categories=sizes)
-
-
 TEXTS = ["answer", "region", "level"]
 FORMS = {
     "pandas": lambda frame: frame,

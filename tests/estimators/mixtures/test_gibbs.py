@@ -19,7 +19,6 @@ from sklearn_onlineem import (
     CompoundDirichletMixture,
     ExponentialMixture,
     GammaMixture,
-    GaussianHMM,
     GaussianMixture,
     LaplaceMixture,
     LatentDirichletAllocation,
@@ -275,15 +274,6 @@ def test_other_families_refuse_by_name(make, arguments, rng):
         X = (roots @ roots.transpose(0, 2, 1)).reshape(20, 4)
     with pytest.raises(ValueError, match=f"{make.__name__}: .* closed form"):
         make(2, solver=Gibbs(), **arguments).fit(X)
-
-
-def test_models_without_such_chains_refuse_by_name(rng):
-    X = rng.poisson(2.0, (20, 5))
-    with pytest.raises(ValueError, match="GaussianHMM has no collapsed Gibbs sampler"):
-        GaussianHMM(2, solver=Gibbs()).fit(X)
-    for solver, why in ((Gibbs(n_chains=2), "n_chains"), (Gibbs(n_draws=1), "n_draws")):
-        with pytest.raises(ValueError, match=f"LatentDirichletAllocation.*{why}"):
-            LatentDirichletAllocation(2, solver=solver, max_iter=4).fit(X)
 
 
 @pytest.mark.parametrize("wrong", [{"n_chains": 0}, {"n_draws": -1}, {"n_draws": 0.5}])

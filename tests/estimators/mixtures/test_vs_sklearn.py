@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import mixture
-from sklearn.exceptions import NotFittedError
 
-from sklearn_onlineem import GaussianMixture, StudentTMixture
+from sklearn_onlineem import GaussianMixture
 
 KINDS = ["full", "tied", "diag", "spherical"]
 N_COMPONENTS = 4
@@ -108,14 +107,3 @@ def test_a_mixture_of_scikit_learn_predicts_the_same(covariance_type, rng):
     assert theirs.bic(frame) == pytest.approx(ours.bic(frame), rel=1e-9)
     theirs.means_[:] = 0.0
     assert ours.model_.parameters.mean.any()
-
-
-def test_what_is_no_gaussian_mixture_of_scikit_learn_is_refused_by_name(rng):
-    X = rng.normal(size=(700, 2))
-    with pytest.raises(NotFittedError, match="GaussianMixture"):
-        GaussianMixture().to_sklearn()
-    several = GaussianMixture(2, solver="adaptive", random_state=0).partial_fit(X)
-    with pytest.raises(ValueError, match="GaussianMixture.to_sklearn: .* several models"):
-        several.to_sklearn()
-    with pytest.raises(AttributeError, match="StudentTMixture.* no attribute 'to_sklearn'"):
-        StudentTMixture().to_sklearn()

@@ -10,7 +10,6 @@ import pytest
 from cases.comparing import assert_identical
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -272,8 +271,3 @@ def test_classifier_learns_and_takes_sequences(rng):
     for bad in ([1.0], "abc", [None]):
         with pytest.raises(ValueError, match="EditDistanceClassifier"):
             classifier.predict(bad)
-    for bad in (([], []), (["a"], ["a", "b"])):
-        with pytest.raises(ValueError, match="EditDistanceClassifier"):
-            EditDistanceClassifier().fit(*bad)
-    with pytest.raises(NotFittedError):
-        EditDistanceClassifier(EditDistance(), prefit=True).fit(["a"], ["a"])

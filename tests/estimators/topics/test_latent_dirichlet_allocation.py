@@ -137,26 +137,6 @@ def test_labels_say_which_topics_documents_may_have(rng):
     assert_array_equal(in_order(stream), [0, 1, 2])
 
 
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        (np.zeros((20, 4)), "shape"),
-        (np.zeros((20, 3)), "no topic in row 0"),
-        (np.full((20, 3), np.nan), "y must hold numbers"),
-        (np.full((20, 3), "a"), "y must hold numbers"),
-        (np.full((20, 3), 1j), "y must hold numbers"),
-        (np.full((20, 3), None), "y must hold numbers"),
-        (np.ma.masked_array(np.ones((20, 3)), True), "mask"),
-        (np.full(20, 3), "known components"),
-        (np.zeros(19, int), "rows"),
-    ],
-)
-def test_labels_that_say_nothing_are_refused(y, message, rng):
-    X, _ = documents(rng, 20)
-    with pytest.raises(ValueError, match=f"LatentDirichletAllocation.*{message}"):
-        lda(semi_supervised=True).fit(X, y)
-
-
 def test_strings_stand_for_values(rng):
     X, _ = documents(rng, 60)
     pairs = [
