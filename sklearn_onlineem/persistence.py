@@ -35,7 +35,7 @@ from sklearn.base import BaseEstimator
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._values import Loaded
 from sklearn_onlineem._version import __version__
-from sklearn_onlineem.estimators.fitted import PersistentState
+from sklearn_onlineem.estimators.fitted import PersistentState, restore, saved_state
 
 __all__ = ["load", "save", "trusted_types"]
 
@@ -355,7 +355,7 @@ def _written(value, where, arrays, numbers, level=0):
 def _state_of(value):
     """Return what a value is made of, by names."""
     if isinstance(value, PersistentState):
-        return value._saved_state()
+        return saved_state(value)
     if isinstance(value, tuple):
         return value._asdict()
     state = value.__getstate__() or {}
@@ -450,7 +450,7 @@ def _value(coded, arrays, level=0):
             if parameter.default is not parameter.empty:
                 state.setdefault(attribute, parameter.default)
     if isinstance(made, PersistentState):
-        made._restore(state)
+        restore(made, state)
     else:
         made.__setstate__(state)
     return made

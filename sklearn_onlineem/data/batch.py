@@ -131,13 +131,6 @@ class Batch(Loaded, ABC):
         return n_bytes(self)
 
 
-def without_step(index, n):
-    """Return the index array of a slice of n with a step, which kernels cannot read."""
-    if isinstance(index, slice) and index.step not in (None, 1):
-        return np.arange(n)[index].copy()
-    return index
-
-
 def of_equal_weight(weight):
     """Yield each weight, and the numbers of the observations that have it."""
     order = np.argsort(weight, kind="stable")

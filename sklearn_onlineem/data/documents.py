@@ -12,8 +12,8 @@ from scipy import sparse
 from sklearn_onlineem._checks import array_of
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data.batch import Index, without_step
-from sklearn_onlineem.data.rows import BatchOfRows, Rows, concatenated
+from sklearn_onlineem.data.batch import Index
+from sklearn_onlineem.data.rows import BatchOfRows, Rows, concatenated, without_step
 
 # Tokens of a document whose topics are drawn: float32 is exact for whole numbers up to this.
 MOST_TOKENS = (1 << 24) - 1

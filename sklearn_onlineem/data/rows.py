@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn_onlineem._checks import REALS, array_of, check_threads, check_weights
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data.batch import Batch, Index, without_step
+from sklearn_onlineem.data.batch import Batch, Index
 from sklearn_onlineem.data.sparse import checked_csr
 
 Result = TypeVar("Result")
@@ -314,3 +314,10 @@ def task(
     if uniforms is not None:
         uniforms = np.asarray(uniforms, dtype=np.float64)
     return sample_weight, labels, uniforms, log_likelihoods, base, responsibilities, out
+
+
+def without_step(index, n):
+    """Return the index array of a slice of n with a step, which kernels cannot read."""
+    if isinstance(index, slice) and index.step not in (None, 1):
+        return np.arange(n)[index].copy()
+    return index

@@ -76,7 +76,7 @@ def cut(columns, n_shards, estimator):
     if not tags.string:
         # Whether each entry of X is a sequence; those of strings are.
         is_nested = is_nested and len(X) > 0 and np.ndim(X[0]) == 2
-        if is_nested and not (tags.three_d_array or estimator._takes_symbols):
+        if is_nested and not (tags.three_d_array or "symbols" in estimator._takes):
             lists = {name: _collection(name, values) for name, values in columns.items()}
             _check_alike(
                 {name: x if isinstance(x, list | tuple) else None for name, x in lists.items()}

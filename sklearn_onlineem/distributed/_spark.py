@@ -126,7 +126,7 @@ def spark_shards(session, columns, n_shards, estimator):
     with _spark_errors():
         if is_of_spark(columns["X"]):
             wanted = _wanted(columns, estimator)
-            are_rows = not (_takes_sequences(estimator) or estimator._takes_symbols)
+            are_rows = not (_takes_sequences(estimator) or "symbols" in estimator._takes)
             return columns["X"].mapInArrow(lambda parts: _packed(parts, wanted, are_rows), _SCHEMA)
         shards = zip(*cut(columns, n_shards, estimator).values(), strict=True)
         rows = [(number, _dumped(values)) for number, values in enumerate(shards)]
@@ -149,7 +149,7 @@ def _wanted(columns, estimator):
                 )
         wanted[name] = given
     wanted["X"], kinds = list(types), [kind.partition("<")[0] for kind in types.values()]
-    texts = ("string",) if estimator._takes_symbols else ()
+    texts = ("string",) if "symbols" in estimator._takes else ()
     if len(kinds) == 1 and kinds[0] in ("array", *texts):
         (wanted["X"],) = types
     elif _takes_sequences(estimator):

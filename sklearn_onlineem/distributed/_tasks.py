@@ -19,6 +19,7 @@ from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.solvers.base import mini_batches
 from sklearn_onlineem.em.state import step_rng
 from sklearn_onlineem.em.step import online_step
+from sklearn_onlineem.estimators.base import set_start
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import countable
 from sklearn_onlineem.models import Model
@@ -106,7 +107,7 @@ def error_context(number):
 def begin(estimator, number, names, *values):
     """Return a fitted estimator at its start."""
     with error_context(number):
-        return estimator._begin(**dict(zip(names, values, strict=True)))
+        return set_start(estimator, **dict(zip(names, values, strict=True)))
 
 
 def n_entries(number, names, *values):

@@ -31,8 +31,8 @@ from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.solvers import Auto, Batch, Online, Stochastic
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.combination import no_model
-from sklearn_onlineem.estimators.fitted import RELEARNT, PersistentState, rollback
-from sklearn_onlineem.estimators.learning import N_JOBS
+from sklearn_onlineem.estimators.fitted import RELEARNT, PersistentState, commit, rollback
+from sklearn_onlineem.estimators.learning import N_JOBS, drawn_seed, most_passes, plan_of, resumed
 from sklearn_onlineem.estimators.parameters import (
     available_if,
     by_name,
@@ -40,7 +40,7 @@ from sklearn_onlineem.estimators.parameters import (
     fit_context,
     naming_calls,
 )
-from sklearn_onlineem.estimators.progress import callbacks_of, log, report_end, report_pass
+from sklearn_onlineem.estimators.progress import callbacks_of, finish, log, report_end, report_pass
 from sklearn_onlineem.estimators.sequence_forms import (
     check_rows_of_y,
     is_nested,
@@ -238,7 +238,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         distributed.KilledWorker
             If one task has killed several workers, for example by its memory.
         """
-        if getattr(self.estimator, "_takes_symbols", False):
+        if "symbols" in getattr(self.estimator, "_takes", ()):
             X = with_columns_of_symbols(X)
         columns = {"y": self._labels(X, y), "sample_weight": sample_weight, "inputs": inputs}
         columns = {name: values for name, values in columns.items() if values is not None}
@@ -257,7 +257,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             with _bar(self.progress, type(self.estimator).__name__) as advance:
 
                 def record(done):
-                    estimator._commit(progress, None)
+                    commit(estimator, progress, None)
                     score = math.nan if held_out is None else float(estimator.score(**held_out))
                     history.append(done._replace(validation=score))
                     advance()
@@ -276,7 +276,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         return self.estimator_.classes_
 
     def _learn(self, estimator, progress, shards):
-        seed = estimator._drawn_seed()
+        seed = drawn_seed(estimator.random_state)
         is_batch = self.mode == "batch"
         sync_every = math.inf if self.mode == "asynchronous" else self.sync_every
         learners = LearnerMode(sync_every, self.combine, seed if self.shuffle else ())
@@ -285,16 +285,16 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         mode = BatchMode(acceleration) if is_batch else learners
         if solver.draws:
             mode = StochasticMode(solver.average_from)
-        plan = estimator._plan(progress.state, shards, estimator._fitted.lower_bounds)
+        plan = plan_of(estimator, progress.state, shards, estimator._fitted.lower_bounds)
         passes = mode.passes(progress, shards, plan)
-        max_iter = estimator._most_passes if is_batch else self.n_passes
+        max_iter = most_passes(estimator) if is_batch else self.n_passes
         log(estimator, f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
         with error_context(estimator):
             run(passes, progress, max_iter, partial(report_pass, estimator))
         progress.state = mode.finished(progress.state)
         report_end(estimator, progress)
-        estimator._finish(progress, shards, may_converge=is_batch)
-        estimator._commit(progress, None)
+        finish(estimator, progress, shards, may_converge=is_batch)
+        commit(estimator, progress, None)
 
     def _held_out(self, validation, inputs):
         """Return the arguments of `score` after each round, or None."""
@@ -393,7 +393,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         estimator.set_params(**parameters)
         if resumes:
             estimator._check_structure(RELEARNT)
-        estimator._fitted = estimator._fitted._replace(state=estimator._resumed())
+        estimator._fitted = estimator._fitted._replace(state=resumed(estimator))
         return estimator
 
     def __sklearn_tags__(self):

@@ -23,6 +23,8 @@ from sklearn_onlineem._values import aligned, frozen, has_arrays_of
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.state import Constants, State
 from sklearn_onlineem.estimators._start import StartValues
+from sklearn_onlineem.estimators.fitted import commit, exposed
+from sklearn_onlineem.estimators.learning import drawn_seed
 from sklearn_onlineem.estimators.validation import check_complete, error_context
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.fixed import Fixed
@@ -82,7 +84,7 @@ class Settable(Generic[Value]):
         if part is None:
             raise AttributeError(f"{self.name} requires {self.requires}.")
         values = part.get(seen.model_)
-        return frozen(values if part.axes is None else seen._exposed(values))
+        return frozen(values if part.axes is None else exposed(seen, values))
 
     def _among(self, parts):
         return next((part for part in parts if part.name == self.part), None)
@@ -90,7 +92,7 @@ class Settable(Generic[Value]):
     def __set__(self, instance: object, value: object) -> None:
         if not self.can_be_set:
             raise AttributeError(f"{self.name} of {type(instance).__name__} cannot be set.")
-        instance._set_known({self.name: value})
+        set_known(instance, {self.name: value})
 
     def is_optional(self, estimator):
         """Return whether models of an estimator need not have its part from attributes."""
@@ -190,8 +192,6 @@ class KnownModel:
 
     # Parameters that are sizes, by letters of axes.
     _sizes: ClassVar[dict[str, str]] = {"k": "n_components"}
-    # Name of masks of all parameters of a component, and letters of `params` that learn them.
-    _whole: ClassVar[tuple[str, str]] = ("parameters", "p")
 
     # ------------------------------------------------------------------ provided by a subclass
 
@@ -223,97 +223,10 @@ class KnownModel:
         """Return a known model with what depends on the first data."""
         return model
 
-    # -------------------------------------------------------------------------------------- use
-
-    def _learnt(self):
-        """Return what `params` says is learnt, by names of parts: True, False, or a mask."""
-        if isinstance(self.params, str):
-            letters = _letters(type(self))
-            # Letters of one part come first.
-            joined = "".join(letters.values())
-            if set(self.params) - set(joined):
-                known = "".join(dict.fromkeys(sorted(joined, key=joined.count)))
-                raise ValueError(f"params has letters other than {known!r}: {self.params!r}.")
-            return {
-                name: not own or not set(own).isdisjoint(self.params)
-                for name, own in letters.items()
-            }
-        lines, whole = _settables(type(self)).values(), {self._whole[0]: "k"}
-        masks = {line.part: _said(line.masks, self) for line in lines if line.masks is not None}
-        return masked_parts(self.params, masks | whole, self.n_components)
-
-    def _start_values(self):
-        """Return the start values that parameters give, but for those of a chain."""
-        lines = _starts(type(self))
-        given = {line: x for name, line in lines.items() if (x := getattr(self, name)) is not None}
-
-        def names():
-            needed = set(self._missing_parts(())) - _OF_CHAINS
-            if "means_init" in lines and self._family().determined_by_means:
-                needed = lines["means_init"].determines
-            found = [name for name, line in lines.items() if line.determines & needed]
-            told = frozenset().union(*(lines[name].determines for name in found))
-            return found if needed <= told else []
-
-        if not given:
-            return StartValues(names=names)
-
-        def put(model, data):
-            sizes, parts = {**self._known_sizes({}), "d": data.n_features}, model.parts
-            for line, value in given.items():
-                name = f"{line.name}init"
-                if line.start is not None:
-                    values = line.start(self, name, value, model)
-                else:
-                    shape = tuple(map(sizes.get, _said(line.axes_in(parts), np.asarray(value))))
-                    values = finite_start(name, value, shape, LARGEST_SQUARE)
-                model = line.put(model, values, name, parts)
-            return model
-
-        is_told = all(lines.get(name) in given for name in names() or [None])
-        return StartValues(put, self._standard if is_told else None, names)
-
-    def _known_model(self, data):
-        """Return the known model, bound to its first data, or None if there is none."""
-        fitted = self.__dict__.get("_fitted")
-        if fitted is None or not fitted.state.awaits_data:
-            return None
-        model = self._bound(fitted.state.model, data)
-        with_length = getattr(getattr(model, "family", None), "with_mean_length", None)
-        if with_length is None or "lengths" in self._parts_of(fitted.attributes["_names_set"]):
-            return model
-        rows = getattr(data, "rows", data)
-        parameters = with_length(model.parameters, rows.X, rows.sample_weight)
-        return replace(model, parameters=parameters)
-
-    def _set_known(self, new):
-        """Set fitted attributes: all of them, or none if one is invalid."""
-        self._validate_params()
-        with self._lock(), error_context(self):
-            fitted = self.__dict__.get("_fitted")
-            if fitted is None:
-                self._give(new)
-                return
-            changed = {
-                name: value for name, value in new.items() if not self._is_present(name, value)
-            }
-            if not changed:
-                return
-            self._check_structure()
-            given, sizes = self._checked(changed, self._fitted_sizes())
-            model = self._with(fitted.state.model, given)
-            names = fitted.attributes.get("_names_set", ())
-            attributes = {
-                **fitted.attributes,
-                **self._attributes_of(given, fitted.state.counters.n_steps),
-                "_names_set": tuple(sorted({*names, *changed})),
-            }
-            # The last sequence, and the convergence, are those of another model.
-            self._fitted = fitted._replace(
-                state=fitted.state.with_model(model), attributes=attributes, lower_bounds=(),
-                converged=False, end=None, distance=np.inf,
-            )  # fmt: skip
-            self.__dict__.pop("_present_rules", None)
+    def _with(self, model, given):
+        for name, value in given.items():
+            model = _settables(type(self))[name].put(model, value)
+        return model
 
     def _fitted_sizes(self):
         """Return the sizes that fitted attributes have, by axes."""
@@ -326,92 +239,15 @@ class KnownModel:
                 sizes |= zip(_said(axes, values), values.shape, strict=True)
         return sizes
 
-    def _is_present(self, name, value):
-        """Return whether a value is the attribute that users see."""
-        attribute = _settables(type(self))[name]
-        if np.ma.is_masked(value):
-            return False
-        if attribute.axes_in(self._parts()) is None:
-            return has_arrays_of(value, getattr(self, name))
-        try:
-            return np.array_equal(np.asarray(value, dtype=np.float64), getattr(self, name))
-        except (TypeError, ValueError, AttributeError):
-            return False
+    # -------------------------------------------------------------------------------------- use
 
-    def _give(self, new):
-        """Keep values until the model is complete."""
-        table, given = _settables(type(self)), dict(self.__dict__.get("_given", {}))
-        for name in new:
-            # A value replaces those with the same meaning.
-            parts = table[name].determines
-            given = {old: x for old, x in given.items() if not table[old].determines <= parts}
-            given[name] = new[name]
-        given, sizes = self._checked(given, self._known_sizes(given))
-        n_features = self._features_of(sizes, given)
-        model = self._with(self._blank(sizes, n_features or 1, given), given)
-        if n_features is None or self._missing_parts(given):
-            self._given = given
-            return
-        attributes = {
-            **({"n_features_in_": n_features} if n_features else {}),
-            **self._attributes_of(given, 0),
-            "_dtype": np.dtype(np.float64),
-            "_names_set": tuple(sorted(given)),
-        }
-        state = State(
-            model, seed=self._drawn_seed(), constants=Constants(size_unit=0.0, is_known=True)
-        )
-        self._commit(Progress(state), attributes)
-
-    def _checked(self, given, sizes):
-        """Return converted values in the order in which they are put, and all sizes."""
-        table, converted, sizes = _settables(type(self)), {}, dict(sizes)
-        for name in sorted(given, key=[*table].index):
-            converted[name], own = table[name].converted(self, given[name])
-            for axis, size in own.items():
-                if sizes.setdefault(axis, size) != size:
-                    what = _AXES.get(axis, "entries along an axis")
-                    raise ValueError(f"{name} has {size} {what}, but {sizes[axis]} are expected.")
-        return converted, sizes
-
-    def _with(self, model, given):
-        for name, value in given.items():
-            model = _settables(type(self))[name].put(model, value)
-        return model
-
-    def _parts_of(self, names):
-        return frozenset().union(*(_settables(type(self))[name].determines for name in names))
-
-    def _missing_parts(self, given):
-        """Return the parts that neither attributes nor parameters determine."""
-        found = self._parts_of(given)
-        return [
-            line.part
-            for line in _settables(type(self)).values()
-            if line.part in line.determines - found and not line.is_optional(self)
-        ]
-
-    def _missing(self, given, end="_"):
-        """Return the names of the attributes that are missing, with alternatives."""
-        missing, table = self._missing_parts(given), _settables(type(self))
-        names = [
-            " or ".join(line.part + end for line in table.values() if part in line.determines)
-            for part in missing
-        ]
-        return " and ".join(dict.fromkeys(names)) or "an attribute that shows the number of columns"
-
-    def _not_fitted(self):
-        """Return the error of methods before a fit."""
-        what = f"This {type(self).__name__} instance is not fitted yet"
-        given = self.__dict__.get("_given")
-        if not given:
-            return NotFittedError(
-                f"{what}. Call 'fit' with appropriate arguments before using this estimator."
-            )
-        return NotFittedError(
-            f"{what}: {', '.join(given)} {'is' if len(given) == 1 else 'are'} set. Set"
-            f" {self._missing(given)}, too, or call 'fit'."
-        )
+    def _seen(self):
+        """Return a copy of the estimator as it is now, which later updates do not change."""
+        seen = object.__new__(type(self))
+        seen.__dict__ = self.__dict__.copy()
+        if "_fitted" not in seen.__dict__:
+            raise not_fitted(self)
+        return seen
 
     @classmethod
     def from_parameters(cls, **parameters: object) -> Self:
@@ -465,11 +301,193 @@ class KnownModel:
                 for axis in sizes.keys() & {"k", "j"} & cls._sizes.keys():
                     settings.setdefault(cls._sizes[axis], sizes[axis])
         estimator = cls(**settings)
-        estimator._set_known(given)
+        set_known(estimator, given)
         if not estimator.__sklearn_is_fitted__():
-            missing = estimator._missing(estimator.__dict__.get("_given", {}), "")
+            missing = missing_names(estimator, estimator.__dict__.get("_given", {}), "")
             raise ValueError(f"{cls.__name__}.from_parameters needs {missing}, too.")
         return estimator
+
+
+def learnt_parts(estimator):
+    """Return what `params` says is learnt, by names of parts: True, False, or a mask."""
+    if isinstance(estimator.params, str):
+        letters = _letters(type(estimator))
+        # Letters of one part come first.
+        joined = "".join(letters.values())
+        if set(estimator.params) - set(joined):
+            known = "".join(dict.fromkeys(sorted(joined, key=joined.count)))
+            raise ValueError(f"params has letters other than {known!r}: {estimator.params!r}.")
+        return {
+            name: not own or not set(own).isdisjoint(estimator.params)
+            for name, own in letters.items()
+        }
+    lines, whole = _settables(type(estimator)).values(), {estimator._whole[0]: "k"}
+    masks = {line.part: _said(line.masks, estimator) for line in lines if line.masks is not None}
+    return masked_parts(estimator.params, masks | whole, estimator.n_components)
+
+
+def start_values(estimator):
+    """Return the start values that parameters give, but for those of a chain."""
+    lines = _starts(type(estimator))
+    given = {line: x for name, line in lines.items() if (x := getattr(estimator, name)) is not None}
+
+    def names():
+        needed = set(missing_parts(estimator, ())) - _OF_CHAINS
+        if "means_init" in lines and estimator._family().determined_by_means:
+            needed = lines["means_init"].determines
+        found = [name for name, line in lines.items() if line.determines & needed]
+        told = frozenset().union(*(lines[name].determines for name in found))
+        return found if needed <= told else []
+
+    if not given:
+        return StartValues(names=names)
+
+    def put(model, data):
+        sizes, parts = {**estimator._known_sizes({}), "d": data.n_features}, model.parts
+        for line, value in given.items():
+            name = f"{line.name}init"
+            if line.start is not None:
+                values = line.start(estimator, name, value, model)
+            else:
+                shape = tuple(map(sizes.get, _said(line.axes_in(parts), np.asarray(value))))
+                values = finite_start(name, value, shape, LARGEST_SQUARE)
+            model = line.put(model, values, name, parts)
+        return model
+
+    is_told = all(lines.get(name) in given for name in names() or [None])
+    return StartValues(put, estimator._standard if is_told else None, names)
+
+
+def known_model(estimator, data):
+    """Return the known model, bound to its first data, or None if there is none."""
+    fitted = vars(estimator).get("_fitted")
+    if fitted is None or not fitted.state.awaits_data:
+        return None
+    model = estimator._bound(fitted.state.model, data)
+    with_length = getattr(getattr(model, "family", None), "with_mean_length", None)
+    if with_length is None or "lengths" in _parts_of(estimator, fitted.attributes["_names_set"]):
+        return model
+    rows = getattr(data, "rows", data)
+    parameters = with_length(model.parameters, rows.X, rows.sample_weight)
+    return replace(model, parameters=parameters)
+
+
+def set_known(estimator, new):
+    """Set fitted attributes: all of them, or none if one is invalid."""
+    estimator._validate_params()
+    with estimator._lock(), error_context(estimator):
+        fitted = vars(estimator).get("_fitted")
+        if fitted is None:
+            _give(estimator, new)
+            return
+        changed = {
+            name: value for name, value in new.items() if not _is_present(estimator, name, value)
+        }
+        if not changed:
+            return
+        estimator._check_structure()
+        given, sizes = _converted(estimator, changed, estimator._fitted_sizes())
+        model = estimator._with(fitted.state.model, given)
+        names = fitted.attributes.get("_names_set", ())
+        attributes = {
+            **fitted.attributes,
+            **estimator._attributes_of(given, fitted.state.counters.n_steps),
+            "_names_set": tuple(sorted({*names, *changed})),
+        }
+        # The last sequence, and the convergence, are those of another model.
+        estimator._fitted = fitted._replace(
+            state=fitted.state.with_model(model), attributes=attributes, lower_bounds=(),
+            converged=False, end=None, distance=np.inf,
+        )  # fmt: skip
+        vars(estimator).pop("_present_rules", None)
+
+
+def _is_present(estimator, name, value):
+    """Return whether a value is the attribute that users see."""
+    attribute = _settables(type(estimator))[name]
+    if np.ma.is_masked(value):
+        return False
+    if attribute.axes_in(estimator._parts()) is None:
+        return has_arrays_of(value, getattr(estimator, name))
+    try:
+        return np.array_equal(np.asarray(value, dtype=np.float64), getattr(estimator, name))
+    except (TypeError, ValueError, AttributeError):
+        return False
+
+
+def _give(estimator, new):
+    """Keep values until the model is complete."""
+    table, given = _settables(type(estimator)), dict(vars(estimator).get("_given", {}))
+    for name in new:
+        # A value replaces those with the same meaning.
+        parts = table[name].determines
+        given = {old: x for old, x in given.items() if not table[old].determines <= parts}
+        given[name] = new[name]
+    given, sizes = _converted(estimator, given, estimator._known_sizes(given))
+    n_features = estimator._features_of(sizes, given)
+    model = estimator._with(estimator._blank(sizes, n_features or 1, given), given)
+    if n_features is None or missing_parts(estimator, given):
+        estimator._given = given
+        return
+    attributes = {
+        **({"n_features_in_": n_features} if n_features else {}),
+        **estimator._attributes_of(given, 0),
+        "_dtype": np.dtype(np.float64),
+        "_names_set": tuple(sorted(given)),
+    }
+    constants = Constants(size_unit=0.0, is_known=True)
+    state = State(model, seed=drawn_seed(estimator.random_state), constants=constants)
+    commit(estimator, Progress(state), attributes)
+
+
+def _converted(estimator, given, sizes):
+    """Return converted values in the order in which they are put, and all sizes."""
+    table, converted, sizes = _settables(type(estimator)), {}, dict(sizes)
+    for name in sorted(given, key=[*table].index):
+        converted[name], own = table[name].converted(estimator, given[name])
+        for axis, size in own.items():
+            if sizes.setdefault(axis, size) != size:
+                what = _AXES.get(axis, "entries along an axis")
+                raise ValueError(f"{name} has {size} {what}, but {sizes[axis]} are expected.")
+    return converted, sizes
+
+
+def _parts_of(estimator, names):
+    return frozenset().union(*(_settables(type(estimator))[name].determines for name in names))
+
+
+def missing_parts(estimator, given):
+    """Return the parts that neither attributes nor parameters determine."""
+    found = _parts_of(estimator, given)
+    return [
+        line.part
+        for line in _settables(type(estimator)).values()
+        if line.part in line.determines - found and not line.is_optional(estimator)
+    ]
+
+
+def missing_names(estimator, given, end="_"):
+    """Return the names of the attributes that are missing, with alternatives."""
+    missing, table = missing_parts(estimator, given), _settables(type(estimator))
+    names = [
+        " or ".join(line.part + end for line in table.values() if part in line.determines)
+        for part in missing
+    ]
+    return " and ".join(dict.fromkeys(names)) or "an attribute that shows the number of columns"
+
+
+def not_fitted(estimator):
+    """Return the error of methods before a fit."""
+    what = f"This {type(estimator).__name__} instance is not fitted yet"
+    given = vars(estimator).get("_given")
+    if not given:
+        return NotFittedError(
+            f"{what}. Call 'fit' with appropriate arguments before using this estimator."
+        )
+    return NotFittedError(
+        f"{what}: {', '.join(given)} {'is' if len(given) == 1 else 'are'} set. Set"
+        f" {missing_names(estimator, given)}, too, or call 'fit'."
+    )
 
 
 _AXES = {"k": "components or states", "d": "columns"}

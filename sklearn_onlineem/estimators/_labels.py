@@ -10,6 +10,7 @@ from sklearn.utils import ClassifierTags
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._values import frozen
+from sklearn_onlineem.estimators.fitted import fitted_of
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.validation import column, is_missing
 
@@ -43,7 +44,7 @@ class LearnsClasses:
 
     @property
     def classes_(self) -> NDArray[np.generic]:
-        known = self._fitted_at_once.attributes
+        known = fitted_of(self).attributes
         if not self._learns_labels:
             name = type(self).__name__
             raise AttributeError(f"{name} has classes_ only with semi_supervised=True.")

@@ -20,12 +20,7 @@ from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.fitted import FitTransformMixin, InformationCriteria
 from sklearn_onlineem.estimators.parameters import estimator, fit_context
 from sklearn_onlineem.estimators.threads import threads_for
-from sklearn_onlineem.estimators.validation import (
-    INVALID,
-    checked_weight,
-    raise_named,
-    ready,
-)
+from sklearn_onlineem.estimators.validation import INVALID, checked_weight, raise_named, ready
 from sklearn_onlineem.families.capabilities import Marginals
 
 
@@ -37,7 +32,8 @@ class RowsInput(ReadsLabels):
     observed are kept only if `keeps_unobserved`, as learning needs none.
     """
 
-    keeps_unobserved, form = False, None
+    infers = keeps_unobserved = False
+    form = None
     _has_gaps = _is_checked = False
 
     def __init__(
@@ -98,7 +94,7 @@ class RowsInput(ReadsLabels):
 class RowEstimator(FitTransformMixin, InformationCriteria, OnlineEM):
     """Base of the estimators whose samples are rows.
 
-    Subclasses define `_family`, or override `_input` and `_reader`.
+    Subclasses define `_family`, or override `_input`.
 
     Attributes
     ----------
@@ -115,11 +111,6 @@ class RowEstimator(FitTransformMixin, InformationCriteria, OnlineEM):
     def _family_before_data(self):
         """Return the family, or None if the first data define it."""
         return self._family()
-
-    def _reader(self):
-        reader = self._input()
-        reader.keeps_unobserved = True
-        return reader
 
     @property
     def _handles_missing(self):
@@ -189,8 +180,8 @@ class RowEstimator(FitTransformMixin, InformationCriteria, OnlineEM):
     def _log_likelihoods(self, X, *cut, **where):
         """Return log-likelihoods of the rows of which anything is observed."""
         seen = self._seen()
-        reader = seen._reader()
-        reader.keeps_unobserved = False
+        reader = seen._input()
+        reader.infers = True
         found, _ = seen._made("log_likelihood", X, *cut, reader=reader, **where)
         if not len(found):
             raise ValueError(f"{type(self).__name__}: X has nothing but NaN.")
@@ -230,5 +221,6 @@ class RowEstimator(FitTransformMixin, InformationCriteria, OnlineEM):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._handles_missing
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -27,6 +27,7 @@ from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Where
 from sklearn_onlineem._values import components, side_by_side
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.estimators.learning import resumed
 from sklearn_onlineem.estimators.parameters import are_same
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.estimators.threads import single_threaded_blas, single_threaded_openmp
@@ -281,7 +282,7 @@ class TakesPrior:
         seen = self._seen()
         with error_context(self):
             data = seen._input().read(X, y, sample_weight=sample_weight, **where)
-            model, prior = seen.model_, seen._resumed().prior
+            model, prior = seen.model_, resumed(seen).prior
             with single_threaded_blas(data.n_rows):
                 log_likelihood = data.total_weight * model.e_step(data)[1]
                 log_prior = 0.0 if prior is None else model.expected_log_likelihood(prior)

@@ -20,6 +20,8 @@ from sklearn_onlineem.em.stages.opening import FirstRows, Opening
 from sklearn_onlineem.em.stages.outliers import SkipOutliers, far_away
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import LikelihoodStopping, StandardErrorStopping
+from sklearn_onlineem.estimators._known import known_model
+from sklearn_onlineem.estimators.learning import drawn_seed, plan_of, schedule_of, state_of
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.coordinates import has_coordinates
 from sklearn_onlineem.statistics import combine
@@ -66,7 +68,7 @@ class StreamStarts:
             before, self.learnt = progress.state, None
             part, rest = opening.cut(before.carry.get(Opening.name), rest)
             self.rest = rest
-            state = solver.step(before, part, estimator._schedule(before), self)
+            state = solver.step(before, part, schedule_of(estimator, before), self)
             made.append((before, state, part if self.learnt is None else self.learnt))
             progress.take(state)
         return made
@@ -77,10 +79,10 @@ class StreamStarts:
         All are left if the start is given; the state has no `step` then.
         """
         estimator, initialiser = self.estimator, self.estimator._start()
-        seed, known = estimator._drawn_seed(), estimator._known_model(data)
+        seed, known = drawn_seed(estimator.random_state), known_model(estimator, data)
         model = initialiser.given(data) if known is None else known
         if model is not None:
-            state = estimator._state_of(model, data, seed, known is not None)
+            state = state_of(estimator, model, data, seed, known is not None)
             return _begun(solver, state), data
         first = FirstRows(size=self._size(initialiser, data) if opening.rows else 0.0)
         part, self.rest = opening.cut(first, data)
@@ -105,8 +107,8 @@ class StreamStarts:
             rows = far_away(kept)
             usual, n_left_out = kept.without(rows) if len(rows) else kept, len(rows)
         model, pseudo_statistics = initialiser.stream_model(usual, random_state_of(seed))
-        start, n_passes = estimator._state_of(model, usual, seed), _PASSES
-        in_batches = estimator._settling_batch(len(kept)) < len(kept)
+        start, n_passes = state_of(estimator, model, usual, seed), _PASSES
+        in_batches = estimator._n_in_batch(kept, settles=True) < len(kept)
         if n_needed > 0 and (in_batches or n_needed <= 4 * kept.n_rows):
             pseudo_statistics, n_passes = initialiser.lasting(pseudo_statistics), 1
             models, given = [model], estimator.random_state
@@ -140,7 +142,7 @@ class StreamStarts:
             pass
         for model, statistics in starts:
             try:
-                start = estimator._state_of(model, data, seed)
+                start = state_of(estimator, model, data, seed)
                 settled = self._settled(start, data, statistics)
             except ours(ValueError):
                 continue
@@ -149,7 +151,8 @@ class StreamStarts:
     def _size(self, initialiser, data):
         """Return the size of a model in components; 0 if its start is of the first batch alone."""
         estimator = self.estimator
-        if not estimator._keeps_first_rows or not isinstance(getattr(estimator, "init", ""), str):
+        starts_anew = estimator._online.keeps_first_rows
+        if not (starts_anew and isinstance(getattr(estimator, "init", ""), str)):
             return 0.0
         few = data[: data.observations_of(_FEW_ROWS)]
         model, _ = initialiser.stream_model(few, random_state_of((0,)))
@@ -166,12 +169,12 @@ class StreamStarts:
             # By default rules: the parameters that end a fit are for `fit` alone.
             if is_exact and has_coordinates(start.model):
                 return StandardErrorStopping(data.total_weight, start.model.n_parameters())
-            return LikelihoodStopping(estimator._approximate_tol)
+            return LikelihoodStopping(estimator._online.tol)
 
         terms = [(1.0, term) for term in (start.prior, pseudo_statistics) if term is not None]
         progress = Progress(start._replace(prior=combine(terms) if terms else None))
-        plan = estimator._plan(start, data, ())
-        n_batch = estimator._settling_batch(len(data))
+        plan = plan_of(estimator, start, data, ())
+        n_batch = estimator._n_in_batch(data, settles=True)
         plan = replace(plan, rate_is_chosen=False, batch_size=n_batch, stopping=stopping)
         solver, n_passes = estimator._solver(), _LAST_PASSES if is_last else _SETTLING_PASSES
         solver.check(start)

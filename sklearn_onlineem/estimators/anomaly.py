@@ -10,11 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import (
-    HasMethods,
-    Interval,
-    validate_parameter_constraints,
-)
+from sklearn.utils._param_validation import HasMethods, Interval, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import (

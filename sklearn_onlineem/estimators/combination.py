@@ -24,6 +24,8 @@ from sklearn_onlineem.em.stages.sample import NO_SAMPLE, Challenge
 from sklearn_onlineem.em.state import Constants, Counters, State
 from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.estimators.base import OnlineEM
+from sklearn_onlineem.estimators.fitted import commit
+from sklearn_onlineem.estimators.learning import schedule_of
 from sklearn_onlineem.estimators.parameters import are_same
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.estimators.threads import single_threaded_blas
@@ -229,14 +231,14 @@ def _estimator_of(state, estimators, aligned):
     """Return a fitted estimator with the parameters of the first."""
     first = estimators[0]
     attributes = {**first._fitted.attributes}
-    attributes["_dtype"] = np.result_type(*(estimator._dtype for estimator in estimators))
+    attributes["_dtype"] = np.result_type(*(one._fitted.attributes["_dtype"] for one in estimators))
     attributes["aligned_members_"] = aligned
     known = (estimator._fitted.attributes.get("feature_names_in_") for estimator in estimators)
     names = next((names for names in known if names is not None), None)
     if names is not None:
         attributes["feature_names_in_"] = names
     merged = clone(first)
-    merged._commit(Progress(state), attributes)
+    commit(merged, Progress(state), attributes)
     return merged
 
 
@@ -268,7 +270,7 @@ def _pooling(estimator, pairs, weights):
         return 1.0
     steps = [max(1, state.counters.n_steps - origin.counters.n_steps) for state, origin in pairs]
     sizes = [size / n for size, n in zip(sizes, steps, strict=True)]
-    schedule, before = estimator._schedule(pairs[0][0]), pairs[0][1].counters.size
+    schedule, before = schedule_of(estimator, pairs[0][0]), pairs[0][1].counters.size
     alone = [size / rate_of(schedule, before, size) if size else 0.0 for size in sizes]
     together = sum(sizes) / rate_of(schedule, before, sum(sizes))
     alone = np.average(alone, weights=weights)

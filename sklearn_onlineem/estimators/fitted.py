@@ -48,36 +48,8 @@ class PersistentState(Identified):
     The checksum finds accidents, not attacks: whoever can write a pickle can make it execute code.
     """
 
-    def _n_rows_saved(self):
-        """Return how many rows of data the state has, for whoever passes it on."""
-        return 0
-
-    def _check_learnt(self, state):
-        """Raise ValueError if the fitted state has wrong types."""
-
-    def _saved_state(self):
-        """Return what is saved, by names: parameters, and what was learnt."""
-        state = {name: x for name, x in vars(self).items() if name not in self._transient}
-        if n_rows := self._n_rows_saved():
-            state[_N_ROWS] = n_rows
-        return state
-
-    def _restore(self, state):
-        """Set what `_saved_state` of this or an earlier version returned, or raise ValueError.
-
-        Parameters that are missing get their defaults.
-        """
-        left_out = {*self._transient, _N_ROWS}
-        own = {name: value for name, value in state.items() if name not in left_out}
-        state = {**getattr(self, "_defaults", {}), **own}
-        if missing := sorted(_names(type(self)) - state.keys()):
-            raise ValueError(f"{type(self).__name__}: its state lacks {', '.join(missing)}.")
-        self._check_learnt(state)
-        # One assignment: a corrupt state leaves the estimator unchanged.
-        self.__dict__ = aligned(state)
-
     def __getstate__(self):
-        state = _of_keys(_listed, self._saved_state())
+        state = _of_keys(_listed, saved_state(self))
         return {**state, _VERSION: __version__, _CHECKSUM: _checksum_of(type(self), state)}
 
     def __setstate__(self, state):
@@ -102,7 +74,36 @@ class PersistentState(Identified):
                 f"{name}: its state differs from the saved one: part of it is missing or changed."
                 " Save it again, and load it with the tool that saved it."
             )
-        self._restore(_of_keys(_unlisted, state))
+        restore(self, _of_keys(_unlisted, state))
+
+
+def saved_state(estimator):
+    """Return what is saved, by names: parameters, and what was learnt."""
+    state = {name: x for name, x in vars(estimator).items() if name not in estimator._transient}
+    # For whoever passes them on.
+    if isinstance(fitted := state.get("_fitted"), Fitted) and (n_rows := _n_rows_kept(fitted)):
+        state[_N_ROWS] = n_rows
+    return state
+
+
+def restore(estimator, state):
+    """Set what `saved_state` of this or an earlier version returned, or raise ValueError.
+
+    Parameters that are missing get their defaults.
+    """
+    left_out = {*estimator._transient, _N_ROWS}
+    own = {name: value for name, value in state.items() if name not in left_out}
+    state = {**getattr(estimator, "_defaults", {}), **own}
+    if missing := sorted(_names(type(estimator)) - state.keys()):
+        raise ValueError(f"{type(estimator).__name__}: its state lacks {', '.join(missing)}.")
+    fitted = state.get("_fitted")
+    if isinstance(estimator, FittedState) and fitted is not None:
+        with error_context(estimator):
+            if not isinstance(fitted, Fitted):
+                raise ValueError(f"the fitted state is {fitted!r:.60}.")
+            fitted.check()
+    # One assignment: a corrupt state leaves the estimator unchanged.
+    estimator.__dict__ = aligned(state)
 
 
 def _of_keys(function, state):
@@ -165,6 +166,66 @@ class Fitted(NamedTuple):
         self.state.check()
 
 
+def _n_rows_kept(fitted):
+    return sum(carry.n_kept for carry in fitted.state.carry.values())
+
+
+def fitted_of(estimator):
+    """Return the fitted state; before a fit raise an AttributeError, as for any attribute."""
+    try:
+        return estimator.__dict__["_fitted"]
+    except KeyError:
+        raise AttributeError(
+            f"This {type(estimator).__name__} instance is not fitted yet, so it has no such"
+            " attribute."
+        ) from None
+
+
+def structure_of(estimator):
+    """Return the values of the structural parameters; later changes in place are not in them."""
+    values = map(partial(getattr, estimator), estimator._structural_parameters)
+    return tuple(copy.deepcopy(x) if hasattr(x, "__len__") else x for x in values)
+
+
+def fitted_after(estimator, progress, attributes, end=None):
+    """Return the fitted state after a progress; `attributes` are those of first data."""
+    return Fitted(
+        progress.state, progress.history, attributes or estimator._fitted.attributes,
+        structure_of(estimator), tuple(progress.lower_bounds), progress.n_iter, progress.converged,
+        progress.chains, end, progress.distance,
+    )  # fmt: skip
+
+
+def commit(estimator, progress, attributes, end=None):
+    """Set the fitted state after a progress, in one assignment."""
+    estimator._fitted = fitted_after(estimator, progress, attributes, end)
+    for name in ("_present_rules", "_given"):
+        estimator.__dict__.pop(name, None)
+
+
+def copy_after(estimator, progress, attributes):
+    """Return a copy that is fitted as of a progress, without callbacks."""
+    copied = object.__new__(type(estimator))
+    left_out = {*estimator._transient, CALLBACKS}
+    kept = {name: value for name, value in vars(estimator).items() if name not in left_out}
+    copied.__dict__ = kept | {"callbacks": None}
+    # Callbacks may pass the copy on, so it has no sample of the rows.
+    progress = replace(progress, state=without_sample(progress.state))
+    copied._fitted = fitted_after(estimator, progress, attributes)
+    return copied
+
+
+def exposed(estimator, values):
+    """Return a copy of values in the type of the first data."""
+    return values.astype(estimator._fitted.attributes.get("_dtype", np.float64))
+
+
+def scorer_of(estimator):
+    """Return what scores data: the model, or several that do it together."""
+    state = fitted_of(estimator).state
+    return state.carry.get(Remember.name) or state.model
+
+
 @contextmanager
 def rollback(estimator):
     """Return a context that restores an estimator if an exception leaves it."""
@@ -196,7 +257,7 @@ class FittedAttribute(Generic[Value]):
     def __get__(self, instance: object, owner: type) -> Value:
         if instance is None:
             return self
-        attributes = instance._fitted_at_once.attributes
+        attributes = fitted_of(instance).attributes
         if self._name not in attributes:
             raise AttributeError(f"{owner.__name__} has no {self._name}: its first data had none.")
         value = attributes[self._name]
@@ -253,58 +314,14 @@ class FittedState(PersistentState):
         largest weight.
     """
 
-    def _commit(self, progress, attributes, end=None):
-        """Set the fitted state after a progress, in one assignment."""
-        self._fitted = self._fitted_with(progress, attributes, end)
-        for name in ("_present_rules", "_given"):
-            self.__dict__.pop(name, None)
-
-    def _fitted_with(self, progress, attributes, end=None):
-        """Return the fitted state after a progress; `attributes` are those of first data."""
-        values = map(partial(getattr, self), self._structural_parameters)
-        structure = tuple(copy.deepcopy(x) if hasattr(x, "__len__") else x for x in values)
-        attributes = attributes or self._fitted.attributes
-        return Fitted(
-            progress.state, progress.history, attributes, structure, tuple(progress.lower_bounds),
-            progress.n_iter, progress.converged, progress.chains, end, progress.distance,
-        )  # fmt: skip
-
-    def _as_of(self, progress, attributes):
-        """Return a copy that is fitted as of a progress, without callbacks."""
-        copied = object.__new__(type(self))
-        left_out = {*self._transient, CALLBACKS}
-        kept = {name: value for name, value in vars(self).items() if name not in left_out}
-        copied.__dict__ = kept | {"callbacks": None}
-        # Callbacks may pass the copy on, so it has no sample of the rows.
-        progress = replace(progress, state=without_sample(progress.state))
-        copied._fitted = self._fitted_with(progress, attributes)
-        return copied
-
-    def _seen(self):
-        """Return a copy of the estimator as it is now, which later updates do not change."""
-        seen = object.__new__(type(self))
-        seen.__dict__ = self.__dict__.copy()
-        if "_fitted" not in seen.__dict__:
-            raise self._not_fitted()
-        return seen
-
-    def _relearning(self, model):
-        """Return a fitted model of which is learnt what parameters now say."""
-        before = dict(zip(self._structural_parameters, self._fitted.structure, strict=True))
-        is_same = all(are_same(before[n], getattr(self, n)) for n in RELEARNT & before.keys())
-        return model if is_same else self._learning(model)
-
     def _learning(self, model):
-        """Return a fitted model that learns other parts."""
+        """Return a fitted model that learns as parameters now say."""
         return model
 
-    def _check_structure(self, may_change=frozenset()):
-        """Raise ValueError if parameters that shape the model have changed since it was made."""
-        self._check_shape(self._fitted.structure, may_change)
-
-    def _check_shape(self, shape, may_change=frozenset()):
-        pairs = zip(self._structural_parameters, shape, strict=True)
-        for name, fitted in pairs:
+    def _check_structure(self, may_change=frozenset(), shape=None):
+        """Raise ValueError if parameters differ from the `shape`, of the fitted model if None."""
+        shape = self._fitted.structure if shape is None else shape
+        for name, fitted in zip(self._structural_parameters, shape, strict=True):
             now = getattr(self, name)
             if name not in may_change and not are_same(fitted, now):
                 raise ValueError(
@@ -312,13 +329,9 @@ class FittedState(PersistentState):
                     " call fit again."
                 )
 
-    def _exposed(self, values):
-        """Return a copy of fitted values in the type of the first data."""
-        return values.astype(self._dtype)
-
     def _as_given(self, rows):
-        """Return a copy of rows in the type of the first data."""
-        return self._exposed(rows)
+        """Return a copy of rows as the first data were given."""
+        return exposed(self, rows)
 
     def __sklearn_is_fitted__(self):
         return "_fitted" in self.__dict__
@@ -330,39 +343,21 @@ class FittedState(PersistentState):
     aligned_members_ = FittedAttribute[list[bool]](
         "Which of the members that were merged had to be aligned."
     )
-    _dtype = FittedAttribute("Type of the first data, in which users see parameters.")
-
-    @property
-    def _fitted_at_once(self):
-        """The fitted state; before a fit an AttributeError, as for any attribute."""
-        try:
-            return self.__dict__["_fitted"]
-        except KeyError:
-            raise AttributeError(
-                f"This {type(self).__name__} instance is not fitted yet, so it has no such"
-                " attribute."
-            ) from None
 
     @property
     def model_(self) -> Model:
-        model = self._fitted_at_once.state.model
+        model = fitted_of(self).state.model
         if _HANDED_OUT.get(id(model)) is not model:
             _HANDED_OUT[id(model)] = frozen(model)
         return model
 
-    def _owner_of(self, method):
-        """Return what has a method of inference: the model, or several that score together."""
-        state = self._fitted_at_once.state
-        mixed = state.carry.get(Remember.name) if method == "log_likelihood" else None
-        return state.model if mixed is None else mixed
-
     @property
     def n_steps_(self) -> int:
-        return self._fitted_at_once.state.counters.n_steps
+        return fitted_of(self).state.counters.n_steps
 
     @property
     def n_samples_seen_(self) -> float:
-        seen = self._fitted_at_once.state.counters.n_seen
+        seen = fitted_of(self).state.counters.n_seen
         return int(seen) if float(seen).is_integer() else seen
 
     @property
@@ -371,7 +366,7 @@ class FittedState(PersistentState):
 
         And those of `sample_`, and fewer than 10 of a Kalman stream that may be at a new level.
         """
-        return sum(carry.n_kept for carry in self._fitted_at_once.state.carry.values())
+        return _n_rows_kept(fitted_of(self))
 
     @property
     def sample_(self) -> NDArray[np.generic] | sparse.csr_array | list[NDArray[np.generic]]:
@@ -379,7 +374,7 @@ class FittedState(PersistentState):
 
         Only with ``solver=Online(sample=...)``, once the start is final, and before `drop_sample`.
         """
-        sample = self._fitted_at_once.state.carry.get(Challenge.name)
+        sample = fitted_of(self).state.carry.get(Challenge.name)
         if sample is None or sample.kept is None:
             raise AttributeError(
                 f"{type(self).__name__} has sample_ only in streams with Online(sample=...), once"
@@ -420,28 +415,28 @@ class FittedState(PersistentState):
 
     @property
     def history_(self) -> Sequence[Step]:
-        return self._fitted_at_once.history.steps()
+        return fitted_of(self).history.steps()
 
     @property
     def n_iter_(self) -> int:
-        return self._fitted_at_once.n_iter
+        return fitted_of(self).n_iter
 
     @property
     def converged_(self) -> bool:
-        return self._fitted_at_once.converged
+        return fitted_of(self).converged
 
     @property
     def distance_to_maximum_(self) -> float:
-        return self._fitted_at_once.distance
+        return fitted_of(self).distance
 
     @property
     def lower_bounds_(self) -> list[float]:
-        return list(self._fitted_at_once.lower_bounds)
+        return list(fitted_of(self).lower_bounds)
 
     @property
     def chains_(self) -> Chains:
         """Record of the chains of the last ``fit`` with ``solver="gibbs"``, a `Chains` of `em`."""
-        chains = self._fitted_at_once.chains
+        chains = fitted_of(self).chains
         if chains is None:
             raise AttributeError(
                 f"{type(self).__name__} has chains_ only after a fit with solver='gibbs'."
@@ -450,7 +445,7 @@ class FittedState(PersistentState):
 
     @property
     def lower_bound_(self) -> float:
-        fitted = self._fitted_at_once
+        fitted = fitted_of(self)
         bounds, step = fitted.lower_bounds, fitted.state.step
         if bounds:
             return bounds[-1]
@@ -458,19 +453,18 @@ class FittedState(PersistentState):
 
     # --------------------------------------------------------------------------------- inference
 
-    def _reader(self):
-        """Return the input that reads data for inference."""
-        return self._input()
-
     def _made(self, method, X, *cut, given=(), reader=None, **where):
         """Return what a method of the model makes of data, and the form of these if sequences."""
         seen = self._seen()
-        reader = seen._reader() if reader is None else reader
+        if reader is None:
+            reader = seen._input()
+            reader.infers = reader.keeps_unobserved = True
         first = dict(zip(arguments_beside(type(self)), cut, strict=False)) if cut else {}
         data = reader.read(X, **first, **where)
         try:
             with single_threaded_blas(data.n_rows):
-                return getattr(seen._owner_of(method), method)(data, *given), reader.form
+                owner = scorer_of(seen) if method == "log_likelihood" else seen._fitted.state.model
+                return getattr(owner, method)(data, *given), reader.form
         except INVALID as error:
             raise_named(error, self)
 
@@ -485,18 +479,6 @@ class FittedState(PersistentState):
         "_mutex", "_present_rules", "_callback_fit_ctx", "_skl_callbacks_to_teardown",
         "_parent_callback_ctx", "_first_attributes",
     )  # fmt: skip
-
-    def _n_rows_saved(self):
-        return self.n_rows_kept_ if self.__sklearn_is_fitted__() else 0
-
-    def _check_learnt(self, state):
-        fitted = state.get("_fitted")
-        if fitted is None:
-            return
-        with error_context(self):
-            if not isinstance(fitted, Fitted):
-                raise ValueError(f"the fitted state is {fitted!r:.60}.")
-            fitted.check()
 
 
 # Models whose arrays are read-only, by id: to look at all takes longer than some predictions.

@@ -1,19 +1,32 @@
-"""How estimators learn: the parameters that all of them have."""
+"""How estimators learn: the parameters that all of them have, and what solvers get of them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
+from typing import NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from sklearn_onlineem.em.schedules import SCHEDULES
-from sklearn_onlineem.em.solvers import Solver, solvers_for
-from sklearn_onlineem.em.stopping import STOPPING_RULES
-from sklearn_onlineem.estimators.parameters import Parameterised, estimator, parameter
+from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
+from sklearn_onlineem.em.solvers import Auto, Online, Plan, Solver, solvers_for
+from sklearn_onlineem.em.stages.memories import Remember
+from sklearn_onlineem.em.stages.opening import Opening
+from sklearn_onlineem.em.stages.sample import Challenge
+from sklearn_onlineem.em.state import Constants, State
+from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
+from sklearn_onlineem.estimators.fitted import RELEARNT
+from sklearn_onlineem.estimators.parameters import Parameterised, are_same, estimator, parameter
 from sklearn_onlineem.models import Model
+from sklearn_onlineem.models.coordinates import has_coordinates
 
+# Decay of learning rates by default, and after the settled start of a stream; chosen by
+# benchmarks/real_data/streams.py.
+_DECAY, _SETTLED_DECAY = 0.6, 0.8
 # Numbers of jobs are as in joblib, where 0 has no meaning; C integers count them.
 LARGEST_INT = np.iinfo(np.int32).max
 N_JOBS = [
@@ -128,3 +141,124 @@ class LearningParameters(Parameterised):
     callbacks: Sequence[Callable[..., object]] | None = parameter(
         default=None, valid=[None, "array-like"]
     )
+
+
+class OnlineDefaults(NamedTuple):
+    """What a class of estimators does by default in mini-batches and streams."""
+
+    # `tol="auto"` where no pass sees all data at once, in nats per observation.
+    tol: float = 1e-3
+    # `eta0="auto"` where no settled start of a stream comes before.
+    eta0: float | str = "auto"
+    # Whether starts of streams are made anew as rows come.
+    keeps_first_rows: bool = True
+
+
+def drawn_seed(random_state):
+    """Return a seed for NumPy's generators, drawn by what the parameter `random_state` may be."""
+    return tuple(check_random_state(random_state).randint(LARGEST_INT, size=4).tolist())
+
+
+def generator(estimator):
+    """Return a generator of draws that are not part of a fit."""
+    return np.random.default_rng(drawn_seed(estimator.random_state))
+
+
+def most_passes(estimator):
+    """Return after how many passes `fit` ends."""
+    if estimator.max_iter != "auto":
+        return estimator.max_iter
+    solver = estimator._solver()
+    is_online = isinstance(solver, Auto) and estimator.eta0 != "auto" or isinstance(solver, Online)
+    return 100 if is_online or solver.is_stochastic else 1000
+
+
+def tol_of(estimator):
+    """Return the tolerance of a rule that has no certificate."""
+    return estimator._online.tol if estimator.tol == "auto" else estimator.tol
+
+
+def stops_in_standard_errors(estimator, model):
+    """Return whether `tol` asks for a distance that can be told for a model."""
+    is_open = estimator.tol == "auto" and estimator.stopping == "likelihood"
+    return is_open and has_coordinates(model)
+
+
+def has_start_values(estimator):
+    """Return whether a parameter gives values that the model starts from."""
+    names = estimator._start_parameters()
+    return not all(isinstance(getattr(estimator, name), str | None) for name in names)
+
+
+def schedule_of(estimator, state, is_stream=True):
+    """Return the learning rates of a fit, or of a stream."""
+    if not isinstance(estimator.schedule, str):
+        return estimator.schedule
+    eta0, beta, online = estimator.eta0, estimator.beta, estimator._online
+    opening = estimator._solver().stage(Opening) if is_stream and online.keeps_first_rows else None
+    is_settled = opening is not None and opening.rows > 0
+    is_settled = is_settled and not (state.constants.is_known or has_start_values(estimator))
+    # A start that was not settled has to be forgotten soon.
+    if eta0 == "auto" and not is_settled:
+        eta0 = online.eta0
+    if beta == "auto" and estimator.schedule != "forgetting":
+        beta = _SETTLED_DECAY if is_settled else _DECAY
+        if is_stream and estimator._solver().stage(Challenge) is not None:
+            beta = 1.0  # A sample serves models of all rows so far.
+    return named_schedule(estimator.schedule, eta0, beta, state.constants.observations_needed)
+
+
+def plan_of(estimator, state, data, bounds=()):
+    """Return the arguments of passes; `bounds` are of the fit before, if it continues."""
+    bound_before = bounds[-1] if bounds else -math.inf
+
+    def stopping(is_exact=True):
+        """Return a rule that has seen the last pass of the fit before, if there is one."""
+        if stops_in_standard_errors(estimator, state.model) and is_exact:
+            rule = StandardErrorStopping(data.total_weight, state.model.n_parameters())
+        else:
+            rule = STOPPING_RULES[estimator.stopping](tol_of(estimator))
+        rule(bound_before, math.inf)
+        return rule
+
+    has_prior = getattr(estimator, "_learnt_prior", None) is not None
+    return Plan(
+        schedule_of(estimator, state, is_stream=False), estimator._n_in_batch(data), stopping,
+        state.seed, rate_is_chosen=estimator.eta0 != "auto",
+        start_is_given=state.constants.is_known or has_prior or has_start_values(estimator),
+        max_iter=most_passes(estimator), bound_before=bound_before,
+    )  # fmt: skip
+
+
+def state_of(estimator, model, data, seed, is_known=False):
+    """Return the state in which a model starts to learn."""
+    constants = Constants(
+        observations_needed=model.observations_needed(data),
+        size_unit=model.size_of(data) / data.total_weight,
+        expected_size=getattr(estimator, "total_samples", None) or 0.0,
+        is_known=is_known,
+    )
+    prior = estimator._pseudo_statistics(model, data.n_features)
+    return State(model, prior, seed=seed, constants=constants)
+
+
+def relearning(estimator, model):
+    """Return a fitted model of which is learnt what parameters now say."""
+    structure = estimator._fitted.structure
+    before = dict(zip(estimator._structural_parameters, structure, strict=True))
+    names = RELEARNT & before.keys()
+    is_same = names and all(are_same(before[name], getattr(estimator, name)) for name in names)
+    return model if is_same else estimator._learning(model)
+
+
+def resumed(estimator, **changes):
+    """Return the fitted state with what parameters now say of it, and with changes."""
+    state, n_features = estimator._fitted.state, getattr(estimator, "n_features_in_", 0)
+    prior = estimator._pseudo_statistics(state.model, n_features)
+    size = getattr(estimator, "total_samples", None) or 0.0
+    constants = state.constants._replace(expected_size=size)
+    if memories := state.carry.get(Remember.name):
+        models = tuple(relearning(estimator, model) for model in memories.models)
+        state = state.carrying(Remember.name, replace(memories, models=models))
+    model = relearning(estimator, state.model)
+    return state._replace(model=model, prior=prior, constants=constants, **changes)

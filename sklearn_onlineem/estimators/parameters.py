@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn import get_config
@@ -42,9 +43,8 @@ def completed(cls, names):
     inherited one again.
     """
     summary, sections = _sections(cls.__dict__.get("__doc__"))
-    bases = [_sections(base.__dict__.get("_own_doc")) for base in cls.__mro__[1:]]
-    cls._own_doc = cls.__dict__.get("__doc__")
-    inherited = [found for _, found in bases]
+    inherited = [_sections(_OWN_DOCS.get(base))[1] for base in cls.__mro__[1:]]
+    _OWN_DOCS[cls] = cls.__dict__.get("__doc__")
     entries = _merged("Parameters", sections, inherited)
     sections = {
         "Parameters": [
@@ -62,6 +62,8 @@ def completed(cls, names):
 
 
 _ENTRIES = ("Parameters", "Attributes")
+# Docstrings of classes before they were completed.
+_OWN_DOCS = WeakKeyDictionary()
 
 
 def _sections(doc):

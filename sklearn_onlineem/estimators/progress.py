@@ -13,6 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem.em.schedules import BETA_SCHEDULES
 from sklearn_onlineem.em.stopping import StandardErrorStopping, expected_passes, remaining_gain
+from sklearn_onlineem.estimators.fitted import copy_after, fitted_after
+from sklearn_onlineem.estimators.learning import most_passes, stops_in_standard_errors, tol_of
 from sklearn_onlineem.families import Gaussians, Product
 from sklearn_onlineem.families.capabilities import ColumnDistributions
 
@@ -80,16 +82,28 @@ def report_update(estimator, state):
 # ---------------------------------------------------------------------------------------- warnings
 
 
+def finish(estimator, progress, data, may_converge=True):
+    """Count the observations once for all passes; warn of convergence and unused rates."""
+    if progress.n_iter == 0:
+        return
+    state, before = progress.state, progress.start.counters
+    size = before.size + state.size_of(data)
+    progress.state = state.counting(n_seen=before.n_seen + data.total_weight, size=size)
+    warn_of_passes(estimator, progress, data, may_converge)
+    warn_of_unused_rates(estimator, progress)
+    warn_of_point_masses(estimator, progress.state.model, data)
+
+
 def warn_of_passes(estimator, progress, data, may_converge=True):
     """Warn if a fit did not converge although it could, or ended before it averaged."""
     solver, name = estimator._solver(), type(estimator).__name__
     may_converge &= estimator.tol != 0 and not solver.is_stochastic
     if may_converge and not (progress.converged or progress.stopped):
         state = progress.state
-        in_errors = estimator._stops_in_standard_errors(state.model) and state.step.eta == math.inf
+        in_errors = stops_in_standard_errors(estimator, state.model) and state.step.eta == math.inf
         outlook = _in_standard_errors if in_errors else _outlook
         warn_user(
-            f"{name} did not converge within max_iter={estimator._most_passes} passes:"
+            f"{name} did not converge within max_iter={most_passes(estimator)} passes:"
             f" {outlook(estimator, progress, data)}. Raise max_iter or tol.",
             ConvergenceWarning,
         )
@@ -124,7 +138,7 @@ def _outlook(estimator, progress, data):
     if not parts:
         return "one pass does not determine a rate"
     found = f"the last {' and '.join(parts)}"
-    tol = estimator._approximate_tol if estimator.tol == "auto" else estimator.tol
+    tol = tol_of(estimator)
     if len(values) < 2:
         return found
     rate, n_passes = expected_passes(values, tol)
@@ -238,7 +252,7 @@ def _call(callback, estimator, attributes, progress):
     """Call a callback; one with two arguments also gets a copy of the fitted estimator."""
     step = progress.state.step
     if _asks_for_estimator(callback):
-        return callback(step, estimator._as_of(progress, attributes))
+        return callback(step, copy_after(estimator, progress, attributes))
     return callback(step)
 
 
@@ -275,7 +289,7 @@ class FitTasks:
         # The fit, and within it starts that go on.
         self._open = []
         if not vars(estimator).keys().isdisjoint(("_skl_callbacks", "_parent_callback_ctx")):
-            n_tasks = estimator._most_passes if n_starts == 1 else n_starts
+            n_tasks = most_passes(estimator) if n_starts == 1 else n_starts
             self._open = [estimator._init_callback_context(max_subtasks=n_tasks)]
             self._open[0].call_on_fit_task_begin(**self._told)
 
@@ -287,10 +301,10 @@ class FitTasks:
         if self.n_starts > 1:
             if self.n_first is None:
                 _called(progress, self.end, 1)
-            most = self._estimator._most_passes
+            most = most_passes(self._estimator)
             self._open.append(_called(progress, self._begun, self._open[0], "start", most))
         within = self._open[-1]
-        fitted = partial(self._estimator._fitted_with, progress, self._attributes)
+        fitted = partial(fitted_after, self._estimator, progress, self._attributes)
         told = {**self._told, "reconstruction_attributes": lambda: {"_fitted": fitted()}}
         while True:
             task = _called(progress, self._begun, within, "pass", 0)

@@ -13,21 +13,20 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._checks import check_bool, check_count
-from sklearn_onlineem._typing import (
-    Cut,
-    Floats,
-    FloatsOrList,
-    IntegersOrList,
-    SequenceData,
-    Where,
-)
+from sklearn_onlineem._typing import Cut, Floats, FloatsOrList, IntegersOrList, SequenceData, Where
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.stages.memories import Remember
 from sklearn_onlineem.estimators._labels import ReadsLabels
 from sklearn_onlineem.estimators.base import OnlineEM
-from sklearn_onlineem.estimators.fitted import FitTransformMixin, InformationCriteria, rollback
+from sklearn_onlineem.estimators.fitted import (
+    FitTransformMixin,
+    InformationCriteria,
+    exposed,
+    rollback,
+)
+from sklearn_onlineem.estimators.learning import OnlineDefaults, generator
 from sklearn_onlineem.estimators.parameters import by_name, estimator, fit_context, parameter
 from sklearn_onlineem.estimators.sequence_forms import (
     SequenceOutput,
@@ -70,7 +69,7 @@ class SequencesInput(ReadsLabels):
     ):  # fmt: skip
         """Return sequences, converted and checked; the first may continue the last of the fit."""
         try:
-            if self._estimator._takes_symbols and lengths is None and groups is None:
+            if "symbols" in self._estimator._takes and lengths is None and groups is None:
                 X = with_columns_of_symbols(X)
             self.form = sequence_form(X, lengths, groups, self._converted)
             check_rows_of_y(self.form, y)
@@ -150,14 +149,14 @@ class SequenceEstimator(
     )
     n_init: int = parameter(default=1, valid=[Interval(Integral, 1, None, closed="left")])
 
-    _approximate_tol = 1e-2
+    _online = OnlineDefaults(tol=1e-2)
     _where = ("lengths", "groups")
 
     # ------------------------------------------------------------------------------------ fitting
 
-    def _n_in_batch(self, data):
-        if self.batch_size != "auto":
-            return self.batch_size
+    def _n_in_batch(self, data, settles=False):
+        if settles or self.batch_size != "auto":
+            return super()._n_in_batch(data, settles)
         n = len(data)
         of_rows = min(math.ceil(_BATCH_ROWS * n / data.n_rows), n // _FEWEST_STEPS)
         return max(_FEWEST_IN_BATCH, of_rows, n // _MOST_STEPS)
@@ -417,7 +416,7 @@ class SequenceEstimator(
         mean, *found = map(given, tables)
         parts = [mean]
         if return_cov:
-            parts.append(seen._exposed(covariances[of_one]))
+            parts.append(exposed(seen, covariances[of_one]))
         if levels is not None:
             parts.append(np.stack(found) if dates is None else found)
         return parts[0] if len(parts) == 1 else tuple(parts)
@@ -483,7 +482,7 @@ class SequenceEstimator(
             room(which, (n, n_samples, getattr(seen, "n_features_in_", 1)))
             like = Sequences(Rows(np.empty((n_samples, 0))), np.array([0, n_samples]))
             with single_threaded_blas(n_samples * n):
-                data, states = seen.model_.sample(n, seen._generator(), like)
+                data, states = seen.model_.sample(n, generator(seen), like)
         X = seen._as_given(data.X)
         if n_sequences is None:
             return X, states

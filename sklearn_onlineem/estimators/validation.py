@@ -242,7 +242,7 @@ def ready(estimator, X, allow_nan=False):
     names = known.get("feature_names_in_")
     if type(X) in (sparse.csr_array, sparse.csr_matrix):
         is_known = names is None and X.shape[1:] == (known["n_features_in_"],)
-        if not (is_known and X.shape[0] and estimator._takes_sparse):
+        if not (is_known and X.shape[0] and "sparse" in estimator._takes):
             return None
         X = canonical_csr(X)
         return X if _rows.are_ready(X.data[:, None], 1) else None

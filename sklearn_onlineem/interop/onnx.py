@@ -15,6 +15,7 @@ from scipy.special import gammaln
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem import estimators
+from sklearn_onlineem.estimators.fitted import scorer_of
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
@@ -266,7 +267,7 @@ def _convert(scope, operator, container):
         raise ValueError(f"ONNX: {name} needs a target_opset of {_OPSET} or more.")
     if isinstance(model, HiddenSemiMarkovModel):
         raise NotImplementedError(f"ONNX: there is no graph of {name} with durations.")
-    scores = estimator._owner_of("log_likelihood")
+    scores = scorer_of(estimator)
     if isinstance(estimator, _MIXTURES) and not isinstance(scores, MixtureModel):
         raise NotImplementedError(f"ONNX: there is no graph of {name} with several models.")
     for categories in getattr(estimator, "categories_", []):

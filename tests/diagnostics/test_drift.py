@@ -29,6 +29,7 @@ from sklearn_onlineem.em import BayesianOnline, Restart
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.state import Step
 from sklearn_onlineem.em.step import online_step
+from sklearn_onlineem.estimators.learning import schedule_of
 
 
 def steps(certificates, log_likelihoods=None, n=100, eta=0.1, start=0):
@@ -390,7 +391,7 @@ def test_rates_begin_anew_from_the_rows_that_still_count(case, rng):
         twin = copy.deepcopy(estimator)
         twin.set_params(callbacks=[Answers(Restart(kept), False)])
         twin.partial_fit(data).partial_fit(data)
-        expected = rate_of(twin._schedule(state), share * size, size)
+        expected = rate_of(schedule_of(twin, state), share * size, size)
         assert_allclose(twin.history_[-1].eta, expected, rtol=1e-12)
         assert twin.n_steps_ == 4 and twin.history_[-1].n_rows == 4 * n_rows
 

@@ -22,6 +22,7 @@ from sklearn_onlineem.distributed._shards import cut
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
 from sklearn_onlineem.em import Online, PowerDecay, Stochastic
 from sklearn_onlineem.em.state import step_rng
+from sklearn_onlineem.estimators.base import rules_of, set_start
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
 from sklearn_onlineem.statistics import combine
 
@@ -59,7 +60,7 @@ def test_documents_without_weight_have_numbers_too(rng, X):
     weights = rng.integers(0, 3, 60).astype(float)
     weights[12:24] = 0.0
     learner = DistributedEM(lda(), n_shards=5).fit(X, sample_weight=weights)
-    local = clone(learner.estimator)._begin(X[:12], sample_weight=weights[:12])
+    local = set_start(clone(learner.estimator), X[:12], sample_weight=weights[:12])
     data = local._input().read(X, sample_weight=weights)
     path = [batch_pass(local, data) for _ in range(3)]
     assert_close(learner.estimator_.model_, local.model_, rtol=1e-9, atol=1e-12)
@@ -72,11 +73,11 @@ def test_learners_draw_by_the_documents_numbers_in_the_whole(mode, X):
     for n_shards in (1, 3) if mode == "asynchronous" else (1,):
         estimator = lda(schedule="harmonic", eta0=0.5)
         learner = DistributedEM(estimator, mode=mode, shuffle=False, n_shards=n_shards).fit(X)
-        start = clone(estimator)._begin(X[: 60 // n_shards])
+        start = set_start(clone(estimator), X[: 60 // n_shards])
         data, members = start._input().read(X), []
         for part in np.split(np.arange(60), n_shards):
             member = copy.deepcopy(start)
-            state, stream = member._fitted.state, member._rules().stream
+            state, stream = member._fitted.state, rules_of(member).stream
             for t in range(0, len(part), 10):
                 batch = data[part[t : t + 10]]
                 state = state.after(Online()._learn(state, batch, stream, total_size=60.0))
@@ -136,7 +137,7 @@ def test_stochastic_em_draws_for_the_rows_of_each_shard(case, rng):
         assert learner.estimator_.n_steps_ == len(learner.history_) == 3
         if n_shards == 1:
             assert_identical(learner.estimator_.model_, clone(estimator).fit(data).model_)
-    start = clone(estimator)._begin(data[:20])
+    start = set_start(clone(estimator), data[:20])
     state, rows = start._fitted.state, start._input().read(data)
     model, prior = state.model, state.prior_terms(state.size_of(rows))
     for number in range(state.counters.n_steps, state.counters.n_steps + 3):
@@ -202,7 +203,7 @@ def tasks(model):
 
 @pytest.mark.parametrize("name", ["evidence", "learn"])
 def test_tasks_that_are_repeated_draw_the_same(name, X):
-    local = lda()._begin(X)
+    local = set_start(lda(), X)
     data = local._input().read(X).numbered_from(100)
     task, *arguments = tasks(local.model_)[name]
     expected = task(data, 0, *arguments)

@@ -34,6 +34,7 @@ from sklearn_onlineem.em import Auto, Batch, Online
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.step import Sampled, online_step
 from sklearn_onlineem.estimators._rows import RowEstimator
+from sklearn_onlineem.estimators.base import rules_of, set_start
 from sklearn_onlineem.statistics import Sums
 
 NUMBERED_NAMES = {repr(case) for case in NUMBERED}
@@ -98,7 +99,7 @@ def test_rounds_of_batch_em_are_those_of_one_machine(case, is_labelled, rng):
     more = besides(rng, estimator, 60) if is_labelled else {}
     arguments = {"X": case.data(rng, 60)[0], **more}
     learner = DistributedEM(estimator, n_shards=5).fit(**arguments)
-    local = clone(estimator)._begin(**shards_of_all(arguments, 5, estimator)[0])
+    local = set_start(clone(estimator), **shards_of_all(arguments, 5, estimator)[0])
     data = local._input().read(**arguments)
     path = [batch_pass(local, data) for _ in range(4)]
     assert_close(learner.estimator_.model_, local.model_, rtol=1e-8, atol=1e-8)
@@ -123,8 +124,8 @@ def test_merging_after_every_step_is_one_machine_with_larger_batches(case, is_la
     learner = DistributedEM(estimator, mode="synchronous", shuffle=False, n_shards=3)
     learner.fit(**arguments)
     shards = shards_of_all(arguments, 3, estimator)
-    local = clone(estimator)._begin(**shards[0])
-    model, schedule, n_seen = local.model_, local._rules().stream.schedule, 0.0
+    local = set_start(clone(estimator), **shards[0])
+    model, schedule, n_seen = local.model_, rules_of(local).stream.schedule, 0.0
     for t in range(10):
         batch = joined([parts_of(shard, slice(8 * t, 8 * (t + 1))) for shard in shards])
         data = local._input().read(**batch)
@@ -140,7 +141,7 @@ def test_states_of_sequences_are_cut_as_they_are(rng):
     y = [rng.integers(-1, 2, len(sequence)) for sequence in X]
     estimator = GaussianHMM(2, semi_supervised=True, random_state=0, max_iter=3, tol=0.0)
     learner = DistributedEM(estimator, n_shards=2).fit(X, y)
-    local = clone(estimator)._begin(X[:2], y=y[:2])
+    local = set_start(clone(estimator), X[:2], y=y[:2])
     for _ in range(3):
         batch_pass(local, local._input().read(X, y=y))
     assert_close(learner.estimator_.model_, local.model_, rtol=1e-9, atol=1e-9)
@@ -180,7 +181,7 @@ def test_asynchronous_learners_are_merged_as_estimators_are(case, is_labelled, r
     learner = DistributedEM(estimator, mode="asynchronous", shuffle=False, n_shards=3)
     learner.fit(**arguments)
     shards = shards_of_all(arguments, 3, estimator)
-    start, members = clone(estimator)._begin(**shards[0]), []
+    start, members = set_start(clone(estimator), **shards[0]), []
     for shard in shards:
         member = copy.deepcopy(start)
         for t in range(0, 30, 10):

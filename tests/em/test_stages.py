@@ -16,6 +16,7 @@ from sklearn_onlineem.em.stages.reinitialise import Reinitialise
 from sklearn_onlineem.em.stages.sample import Challenge
 from sklearn_onlineem.em.state import Carry
 from sklearn_onlineem.em.step import online_step
+from sklearn_onlineem.estimators.learning import schedule_of
 
 
 @pytest.mark.parametrize("case", EXACT, ids=repr)
@@ -23,7 +24,7 @@ def test_without_stages_a_step_is_online_em_and_nothing_else(case, rng):
     X = case.data(rng, 90)[0]
     stream = case(solver=Online(stages=())).partial_fit(X[:50])
     assert stream.n_rows_kept_ == 0 and stream._fitted.state.carry == {}
-    state, schedule = stream._fitted.state, stream._schedule(stream._fitted.state)
+    state, schedule = stream._fitted.state, schedule_of(stream, stream._fitted.state)
     data = stream._input().read(X[50:])
     size = state.size_of(data)
     prior = state.prior_terms(state.counters.size + size, size / data.total_weight)

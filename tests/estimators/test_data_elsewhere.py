@@ -6,12 +6,7 @@ from cases.estimator_cases import ESTIMATORS
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_onlineem import (
-    CompoundDirichlet,
-    EditDistance,
-    GaussianMixture,
-    PerSequence,
-)
+from sklearn_onlineem import CompoundDirichlet, EditDistance, GaussianMixture, PerSequence
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")

@@ -21,6 +21,7 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import Online
+from sklearn_onlineem.estimators.base import set_start
 
 with_inputs = pytest.mark.parametrize(
     "estimator",
@@ -172,7 +173,7 @@ def test_shards_with_inputs_are_learnt_as_one(estimator, series):
     estimator = clone(estimator).set_params(max_iter=4, tol=0.0, solver="batch")
     held_out = X[:10], inputs[:10]
     learner = DistributedEM(estimator, n_shards=5).fit(X, inputs=inputs, validation=held_out)
-    local = clone(estimator)._begin(X[:4], inputs=inputs[:4])
+    local = set_start(clone(estimator), X[:4], inputs=inputs[:4])
     local.set_params(warm_start=True).fit(X, inputs=inputs)
     assert_close(learner.estimator_.model_, local.model_, rtol=1e-7, atol=1e-8)
     assert learner.score(X, inputs=inputs) == learner.estimator_.score(X, inputs=inputs)

@@ -28,6 +28,7 @@ from sklearn_onlineem import (
     PoissonMixture,
     combine_estimators,
 )
+from sklearn_onlineem.estimators.base import set_start
 
 
 def known(kind, params, **settings):
@@ -454,7 +455,7 @@ def test_the_end_has_a_part_in_masked_rows(rng):
 @pytest.mark.parametrize("family", ["gaussian_tied", "student_t_tied"])
 def test_what_all_components_share_stays_if_none_of_them_learns(family, rng):
     X = rng.normal(size=(300, 2)) + 5.0 * rng.integers(2, size=(300, 1))
-    mixture = Mixture(2, family=family, params="w", random_state=0)._begin(X)
+    mixture = set_start(Mixture(2, family=family, params="w", random_state=0), X)
     before, weights = arrays(mixture.model_.parameters), mixture.weights_
     for learnt in (mixture.set_params(warm_start=True).fit(X), mixture.partial_fit(X[:50])):
         assert_identical(arrays(learnt.model_.parameters), before)

@@ -39,9 +39,7 @@ from sklearn_onlineem import (
 from sklearn_onlineem._values import checksum
 from sklearn_onlineem._version import __version__
 from sklearn_onlineem.distributed import DistributedEM
-from sklearn_onlineem.em import (
-    Online,
-)
+from sklearn_onlineem.em import Online
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.estimators.fitted import Fitted

@@ -5,13 +5,7 @@ import pytest
 from cases.kernel_formulas import DTYPES, NONE, normalise_numpy, options_for, task, tolerance
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sklearn_onlineem._kernels._natural import (
-    LINEAR,
-    PRODUCTS,
-    SQUARE_SUM,
-    SQUARES,
-    mixture_pass,
-)
+from sklearn_onlineem._kernels._natural import LINEAR, PRODUCTS, SQUARE_SUM, SQUARES, mixture_pass
 
 FEATURES = {
     LINEAR: lambda x: x,

@@ -120,7 +120,7 @@ def begun(case, X, **arguments):
 
 SEQUENCES = [*SEQUENCE_ESTIMATORS, *KALMAN_FILTERS]
 # Estimators that keep first rows.
-KEEPING = [case for case in MERGED if case()._keeps_first_rows]
+KEEPING = [case for case in MERGED if case()._online.keeps_first_rows]
 both = pytest.mark.parametrize("stream", [opening, stream], ids=["opening", "online"])
 
 

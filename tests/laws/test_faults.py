@@ -15,11 +15,7 @@ import pytest
 from cases.collapsed_cases import GIBBS
 from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS, by_likelihood
-from cases.interruptions import (
-    InterruptAtLine,
-    Interruption,
-    seconds_until_interrupted,
-)
+from cases.interruptions import InterruptAtLine, Interruption, seconds_until_interrupted
 from cases.merged_cases import REPRESENTATIVES, SINGLE, TOPICS
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from cases.states import essentials_of, state_of

@@ -19,6 +19,7 @@ from sklearn_onlineem.diagnostics import (
 )
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import Adaptive, Batch, Componentwise, Online, SplitMerge, Stochastic
+from sklearn_onlineem.estimators.base import set_start
 
 TAKE_GAPS = [case for case in ESTIMATORS if get_tags(case()).input_tags.allow_nan]
 all_mixtures = pytest.mark.parametrize("case", TAKE_GAPS, ids=repr)
@@ -251,7 +252,7 @@ def test_shards_add_up(case, rng):
     one = case(solver="batch", max_iter=3).fit(X)
     many = DistributedEM(case(solver="batch", max_iter=3), n_shards=3).fit(X)
     assert_close(many.score(X), one.score(X), rtol=0.05)
-    shards = [case(solver=AT_ONCE)._begin(X) for _ in range(3)]
+    shards = [set_start(case(solver=AT_ONCE), X) for _ in range(3)]
     model, rows = shards[0].model_, [shards[0]._input().read(part) for part in np.split(X, 3)]
     everything = shards[0]._input().read(X)
     pooled = sum((model.e_step(part)[0] for part in rows[1:]), start=model.e_step(rows[0])[0])

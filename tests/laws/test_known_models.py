@@ -18,7 +18,7 @@ from sklearn_onlineem import (
     MultinomialHMM,
     combine_estimators,
 )
-from sklearn_onlineem.estimators._known import _settables
+from sklearn_onlineem.estimators._known import _settables, missing_names
 
 # No attribute shows the lengths of their rows, which are not modelled.
 OF_ANY_LENGTH = (CompoundDirichlet, LatentDirichletAllocation, MultinomialHMM)
@@ -123,7 +123,7 @@ def test_before_the_last_attribute_methods_say_which_are_missing(case, rng):
     for name, value in values.items():
         assert not known.__sklearn_is_fitted__()
         if getattr(known, "_given", {}):
-            missing = known._missing(known._given)
+            missing = missing_names(known, known._given)
             for call in (known.score, known.partial_fit, known.score_samples):
                 with pytest.raises(NotFittedError, match=missing.split(" ")[0]):
                     call(X)

@@ -120,9 +120,6 @@ class LatentDirichletAllocationOfAnyCounts(LatentDirichletAllocation):
     def _input(self, fresh=False):
         return rounding(super()._input(fresh))
 
-    def _reader(self):
-        return rounding(super()._reader())
-
 
 def rounding(reader):
     read = reader._batch

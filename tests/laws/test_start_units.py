@@ -12,6 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from sklearn_onlineem import BernoulliMixture, GaussianMixture, MultinomialMixture, PoissonMixture
 from sklearn_onlineem.estimators._start import STARTS
+from sklearn_onlineem.estimators.base import set_start
 
 all_inits = pytest.mark.parametrize("init", sorted(set(STARTS) - {"kmeans"}))
 all_estimators = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
@@ -53,7 +54,7 @@ def test_units_change_no_bit_of_a_start(case, init, dtype, rng):
     X, n_columns = data_of(case, rng)
     X = [x.astype(dtype) for x in X] if isinstance(X, list) else X.astype(dtype)
     scales = units(case, n_columns, rng.integers(-6, 3, n_columns)).astype(dtype)
-    here, there = (case(init=init)._begin(rows) for rows in (X, times(X, scales)))
+    here, there = (set_start(case(init=init), rows) for rows in (X, times(X, scales)))
     assert_array_equal(means(there), means(here) * scales)
 
 
@@ -88,7 +89,7 @@ def test_a_row_of_weight_2_starts_as_two_rows(case, init, rng):
     if case.sparse:
         forms.append((sparse.csr_array(repeated), None))
     first, *others = (
-        case(init=init)._begin(rows, sample_weight=weight).model_ for rows, weight in forms
+        set_start(case(init=init), rows, sample_weight=weight).model_ for rows, weight in forms
     )
     for other in others:
         assert_close(other, first)
@@ -103,7 +104,7 @@ def test_a_row_of_weight_2_starts_as_two_rows(case, init, rng):
 @all_inits
 def test_the_order_of_rows_changes_no_bit_of_a_start(case, init, rng):
     X, _ = case.data(rng)
-    here, there = (case(init=init)._begin(rows).model_ for rows in (X, rng.permutation(X)))
+    here, there = (set_start(case(init=init), rows).model_ for rows in (X, rng.permutation(X)))
     assert_identical(there, here)
 
 

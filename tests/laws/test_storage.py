@@ -10,6 +10,7 @@ from scipy import sparse
 
 from sklearn_onlineem import CompoundDirichlet, Mixture
 from sklearn_onlineem.estimators._start import STARTS
+from sklearn_onlineem.estimators.base import set_start
 
 # Tests stop fits on purpose before they converge, and some data have few distinct rows.
 
@@ -63,7 +64,7 @@ def test_starts_are_the_same_bits(case, init, dtype):
     for seed, dense, thin in pairs(case, dtype):
         zeros = with_zeros(thin, np.random.default_rng(seed))
         forms = (dense, np.asfortranarray(dense), thin, zeros, sparse.csc_array(thin))
-        first, *others = (case(init=init, random_state=seed)._begin(X).model_ for X in forms)
+        first, *others = (set_start(case(init=init, random_state=seed), X).model_ for X in forms)
         for other in others:
             assert_identical(other, first)
 
@@ -110,7 +111,7 @@ def test_labelled_and_weighted_rows_start_the_same(case, rng):
 def test_a_single_component_starts_and_learns_the_same(dtype, solver, rng):
     X = few_values(rng, 300).astype(dtype)
     forms = (X, sparse.csr_array(X))
-    starts = [CompoundDirichlet()._begin(rows).model_ for rows in forms]
+    starts = [set_start(CompoundDirichlet(), rows).model_ for rows in forms]
     assert_identical(*starts)
     models = [CompoundDirichlet(solver=solver, random_state=0).fit(rows).model_ for rows in forms]
     assert_close(*models, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])

@@ -10,12 +10,7 @@ from cases.merged_cases import MERGED, WAYS, Pairs
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS, flat
 from cases.states import state_of
 
-from sklearn_onlineem import (
-    AnomalyDetector,
-    MarkovChainMixture,
-    StreamPipeline,
-    combine_estimators,
-)
+from sklearn_onlineem import AnomalyDetector, MarkovChainMixture, StreamPipeline, combine_estimators
 from sklearn_onlineem.diagnostics import convergence_certificate, standard_errors
 from sklearn_onlineem.distributed import DistributedEM
 

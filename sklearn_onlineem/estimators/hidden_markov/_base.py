@@ -14,19 +14,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._checks import check_count
-from sklearn_onlineem._typing import (
-    Cut,
-    Floats,
-    FloatsOrList,
-    IntegersOrList,
-    SequenceData,
-    Where,
-)
+from sklearn_onlineem._typing import Cut, Floats, FloatsOrList, IntegersOrList, SequenceData, Where
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.estimators._known import Settable, fixed_entries, with_masks
+from sklearn_onlineem.estimators._known import (
+    Settable,
+    fixed_entries,
+    learnt_parts,
+    start_values,
+    with_masks,
+)
 from sklearn_onlineem.estimators._labels import LearnsClasses
 from sklearn_onlineem.estimators._start import STARTS, LearntPrior, TakesPrior, bound
-from sklearn_onlineem.estimators.fitted import fitted_property, rollback
+from sklearn_onlineem.estimators.fitted import exposed, fitted_property, rollback
 from sklearn_onlineem.estimators.hidden_markov._start import (
     TERMINATIONS,
     Chain,
@@ -173,7 +172,7 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     def _initialiser(self):
         return HiddenMarkovInitialiser(
             self._family(), self.n_components, self.init, self._emission_prior, self._fixed(),
-            self._start_values(), self._chain(),
+            start_values(self), self._chain(),
         )  # fmt: skip
 
     def _chain(self):
@@ -192,14 +191,15 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
             self.max_duration,
             self.left_censored,
             self.durationprob_init,
-            self._learnt()["durationprob"],
+            learnt_parts(self)["durationprob"],
         )
 
+    # Name of masks of all parameters of a state, and letters of `params` that learn them.
     _whole = ("emissions", "e")
 
     def _fixed(self):
         """Return what is fixed, as models take it, or None."""
-        learnt, n = self._learnt(), self.n_components
+        learnt, n = learnt_parts(self), self.n_components
         if all(part is True for part in learnt.values()):
             return None
         learnt.pop("durationprob")
@@ -314,7 +314,7 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
 
     @fitted_property
     def filtered_state_(self) -> Floats:
-        return self._exposed(self.model_.states_of_end(self._end()[0]))
+        return exposed(self, self.model_.states_of_end(self._end()[0]))
 
     @property
     def _n_features_out(self):
@@ -376,7 +376,7 @@ n_components)
         check_count(f"n_steps of {type(self).__name__}", n_steps)
         ahead, form = seen._made("forecast", X, given=(int(n_steps),), **where)
         of_one = 0 if is_one(form, where) else slice(None)
-        return seen._exposed(ahead.probabilities[of_one])
+        return exposed(seen, ahead.probabilities[of_one])
 
     def live_filter(self, *, continues: bool = False) -> StateFilter:
         """Return a filter that takes one row at a time.

@@ -74,6 +74,6 @@ class HMM(ColumnFamilies, BaseHMM):
     )
 
     @property
-    def _handles_missing(self):
+    def _takes(self):
         family = FAMILIES.get(self.family) if isinstance(self.family, str) else self.family
-        return isinstance(family, Marginals | dict)
+        return frozenset({"missing"} if isinstance(family, Marginals | dict) else ())

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._columns import NominalColumns
-from sklearn_onlineem.estimators._known import Settable
+from sklearn_onlineem.estimators._known import Settable, learnt_parts
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import dirichlet_prior, start_probabilities
 from sklearn_onlineem.estimators.parameters import estimator, parameter
@@ -80,9 +80,7 @@ class CategoricalHMM(NominalColumns, BaseHMM):
         default=None, valid=[None, Interval(Real, 0, None, closed="neither"), "array-like"]
     )
 
-    _takes_positive_only = True
-    _handles_missing = True
-    _takes_symbols = True
+    _takes = frozenset({"positive", "missing", "symbols"})
 
     def _given_family(self, known):
         return Categorical(self.n_features)
@@ -91,7 +89,7 @@ class CategoricalHMM(NominalColumns, BaseHMM):
         start = super()._initialiser()
 
         def put(model, data):
-            has_mask = isinstance(self._learnt()["emissionprob"], np.ndarray)
+            has_mask = isinstance(learnt_parts(self)["emissionprob"], np.ndarray)
             if has_mask and self.n_features is None and data.n_features > 1:
                 raise ValueError("params with masks of several columns needs n_features.")
             if self.emissionprob_init is not None and self.n_features is None:

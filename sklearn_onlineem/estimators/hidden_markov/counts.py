@@ -63,8 +63,7 @@ class PoissonHMM(BaseHMM):
 
     _whole = ("emissions", "le")
 
-    _takes_positive_only = True
-    _handles_missing = True
+    _takes = frozenset({"positive", "missing"})
 
     def _family(self):
         return Poisson()
@@ -124,7 +123,7 @@ class MultinomialHMM(BaseHMM):
         default=None, valid=[None, Interval(Real, 0, None, closed="neither"), "array-like"]
     )
 
-    _takes_positive_only = True
+    _takes = frozenset({"positive"})
 
     def _family(self):
         return Multinomial()

@@ -19,6 +19,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import (
     Settable,
     learnt_gaussians,
+    learnt_parts,
     masks_of_covariances,
     masks_of_means,
 )
@@ -131,13 +132,13 @@ class GaussianHMM(BaseHMM):
     )
     covars_weight: float = parameter(default=1.0, valid=[Interval(Real, 0, None, closed="left")])
 
-    _handles_missing = True
+    _takes = frozenset({"missing"})
 
     def _shape(self):
         return COVARIANCES[self.covariance_type]
 
     def _family(self):
-        return self._gaussians(self._learnt())
+        return self._gaussians(learnt_parts(self))
 
     def _gaussians(self, learnt):
         reg_covar = None if self.reg_covar == "relative" else float(self.reg_covar)

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._checks import above
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import Settable
+from sklearn_onlineem.estimators._known import Settable, learnt_parts
 from sklearn_onlineem.estimators._start import TakesPrior
 from sklearn_onlineem.estimators.hidden_markov.gaussian import GaussianHMM
 from sklearn_onlineem.estimators.mixtures.gaussian import unit_gaussians
@@ -126,7 +126,7 @@ class GMMHMM(GaussianHMM):
         return TiedInGroups(self.n_mix) if self.covariance_type == "tied" else super()._shape()
 
     def _family(self):
-        learnt = self._learnt()
+        learnt = learnt_parts(self)
         masks = {name: self._of_parts(name, learnt[name]) for name in _OF_PARTS}
         return MixtureOf(self._gaussians(masks), self.n_mix, learns_weights=learnt["weights"])
 

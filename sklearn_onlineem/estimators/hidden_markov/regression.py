@@ -15,16 +15,13 @@ from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, Seque
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows, RowsWithInputs
 from sklearn_onlineem.data.sequences import Sequences, SequencesWithInputs, lagged
-from sklearn_onlineem.estimators._known import Settable
-from sklearn_onlineem.estimators._regressions import (
-    RegressionParameters,
-    ShortRuns,
-    with_inputs_of,
-)
+from sklearn_onlineem.estimators._known import Settable, start_values
+from sklearn_onlineem.estimators._regressions import RegressionParameters, ShortRuns, with_inputs_of
 from sklearn_onlineem.estimators.fitted import FittedAttribute
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import HiddenMarkovInitialiser
 from sklearn_onlineem.estimators.inputs import InputsReader, TakesInputs
+from sklearn_onlineem.estimators.learning import generator
 from sklearn_onlineem.estimators.parameters import by_name, estimator, parameter
 from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.estimators.threads import single_threaded_blas
@@ -211,7 +208,7 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
     def _initialiser(self):
         return RegressionHMMInitialiser(
             self._family(), self.n_components, self.init, self._emission_prior, self._fixed(),
-            self._start_values(), self._chain(),
+            start_values(self), self._chain(),
         )  # fmt: skip
 
     # ------------------------------------------------------------------------------- fitted values
@@ -294,7 +291,7 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
         check_count(f"n_sequences of {name}", n_sequences, optional=True)
         n, is_nested = int(n_sequences or 1), n_sequences is not None
         with error_context(self):
-            model, rng, n_features = seen.model_, seen._generator(), seen.n_features_in_
+            model, rng, n_features = seen.model_, generator(seen), seen.n_features_in_
             form = seen._input().form_of(inputs, np.float64)
             lengths, known = np.full(n, int(n_samples)), None
             if form is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Unpack
 
@@ -16,9 +17,9 @@ from sklearn_onlineem._checks import MOST
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Cut, Floats, FloatsOrList, SequenceData, Where
 from sklearn_onlineem.data.sequences import with_inputs_before
-from sklearn_onlineem.estimators._known import Settable
+from sklearn_onlineem.estimators._known import Settable, missing_parts, set_known
 from sklearn_onlineem.estimators._start import LearntPrior, TakesPrior
-from sklearn_onlineem.estimators.fitted import fitted_property
+from sklearn_onlineem.estimators.fitted import exposed, fitted_property
 from sklearn_onlineem.estimators.inputs import InputsReader, TakesInputs
 from sklearn_onlineem.estimators.kalman._start import (
     SHAPES,
@@ -26,6 +27,7 @@ from sklearn_onlineem.estimators.kalman._start import (
     SystemInitialiser,
     system_prior,
 )
+from sklearn_onlineem.estimators.learning import generator
 from sklearn_onlineem.estimators.parameters import by_name, estimator, parameter
 from sklearn_onlineem.estimators.sequences import SequenceEstimator
 from sklearn_onlineem.estimators.threads import single_threaded_blas
@@ -250,7 +252,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
     )
     init: str = parameter(default="auto", valid=[StrOptions({"auto", *START_STATES})])
 
-    _handles_missing = True
+    _takes = frozenset({"missing"})
 
     def _system(self, varying=()):
         noise_types = {
@@ -298,12 +300,11 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
         given = self._hyperparameters
         return system_prior(given, model) if given else None
 
-    def _check_shape(self, shape, may_change=frozenset()):
+    def _check_structure(self, may_change=frozenset(), shape=None):
         # Learnt arrays may start from other values next time.
-        super()._check_shape(shape, may_change | self._system().learnt())
-
-    def _check_structure(self, may_change=frozenset()):
-        super()._check_structure(may_change)
+        super()._check_structure(may_change | self._system().learnt(), shape)
+        if shape is not None:
+            return
         model = self.model_
         system = self._system().of_columns(model.n_features)
         if model.n_components != system.n_states:
@@ -352,21 +353,20 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
             try:
                 known._validate_params()
                 if not known._system().learnt():
-                    known._set_known({})
+                    set_known(known, {})
             except ours(TypeError, ValueError):
                 pass
             if known.__sklearn_is_fitted__():
                 return known
-        return super()._seen()
-
-    def _not_fitted(self):
-        error = super()._not_fitted()
-        if "_given" in self.__dict__ or self._missing_parts({}):
-            return error
-        return NotFittedError(
-            f"{error} KalmanFilter.from_parameters takes its arrays as they are, and em_vars=[]"
-            " says that nothing is learnt."
-        )
+        try:
+            return super()._seen()
+        except NotFittedError as error:
+            if "_given" in self.__dict__ or missing_parts(self, {}):
+                raise
+            raise NotFittedError(
+                f"{error} KalmanFilter.from_parameters takes its arrays as they are, and em_vars=[]"
+                " says that nothing is learnt."
+            ) from None
 
     # ---------------------------------------------------------------------------------- inference
 
@@ -377,7 +377,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
     def _moments(self, method, X, *cut, **where):
         seen = self._seen()
         parts, form = seen._made(method, X, *cut, **where)
-        return tuple(form.restored(seen._exposed(part)) for part in parts)
+        return tuple(form.restored(exposed(seen, part)) for part in parts)
 
     def filter(
         self, X: SequenceData, *cut: Cut, **where: Unpack[Where]
@@ -478,7 +478,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
         """
         seen = self._seen()
         rows, form = seen._made("imputed", X, *cut, **where)
-        return form.restored(seen._exposed(rows))
+        return form.restored(exposed(seen, rows))
 
     def decompose(
         self, X: SequenceData, lengths: ArrayLike | None = None, **where: Unpack[Where]
@@ -525,7 +525,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
                 parts[0] = known.X @ seen.observation_input_weights_.T
             parts[1] = np.maximum(parts[1], 0.0)
             parts = [part[:, 0] if len(unit) == 1 else part for part in parts]
-            found[name] = tuple(form.restored(seen._exposed(part)) for part in parts)
+            found[name] = tuple(form.restored(exposed(seen, part)) for part in parts)
         return found
 
     def filter_update(
@@ -638,7 +638,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
         with error_context(self), single_threaded_blas(form.offsets[-1]):
             blank = np.empty((form.offsets[-1], seen.n_features_in_))
             like = with_inputs_before(blank, form.X, form.offsets)
-            data, states = seen.model_.sample(len(like), seen._generator(), like)
+            data, states = seen.model_.sample(len(like), generator(seen), like)
         return form.restored(seen._as_given(data.outputs.X)), form.restored(states)
 
     # --------------------------------------------------------------------------------- attributes
@@ -670,7 +670,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
 
     @fitted_property
     def filtered_state_(self) -> tuple[Floats, Floats]:
-        return tuple(map(self._exposed, self._end()[:2]))
+        return tuple(map(partial(exposed, self), self._end()[:2]))
 
     initial_state_mean_ = Settable[Floats](optional="initial_state_mean")
     initial_state_covariance_ = Settable[Floats](

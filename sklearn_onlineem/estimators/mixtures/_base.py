@@ -17,7 +17,13 @@ from sklearn.utils.validation import _check_feature_names_in
 from sklearn_onlineem._checks import check_bool, finite_start, relative_shares
 from sklearn_onlineem._typing import Cut, Floats, Integers, RowData, Where
 from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
-from sklearn_onlineem.estimators._known import Settable, fixed_entries, with_masks
+from sklearn_onlineem.estimators._known import (
+    Settable,
+    fixed_entries,
+    learnt_parts,
+    start_values,
+    with_masks,
+)
 from sklearn_onlineem.estimators._labels import LearnsClasses
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import (
@@ -28,6 +34,7 @@ from sklearn_onlineem.estimators._start import (
     bound,
 )
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
+from sklearn_onlineem.estimators.learning import generator
 from sklearn_onlineem.estimators.parameters import available_if, estimator, parameter
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context
@@ -128,9 +135,11 @@ class MixtureParameters(TakesPrior):
     )
     params: str | Mapping[str, object] = parameter(default="wp", valid=[str, dict], structural=True)
 
+    _whole = ("parameters", "p")
+
     def _fixed(self):
         """Return what is fixed, as models take it, or None."""
-        learnt = self._learnt()
+        learnt = learnt_parts(self)
         if all(value is True for value in learnt.values()):
             return None
         parts = {"weights": learnt["weights"], "components": learnt["parameters"]}
@@ -201,7 +210,7 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
     def _initialiser(self):
         return MixtureInitialiser(
             self._family(), self.n_components, self.init, self._emission_prior, self._fixed(),
-            self._start_values(),
+            start_values(self),
         )  # fmt: skip
 
     means_ = Settable[Floats]()
@@ -383,7 +392,7 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
         >>> bool(abs(np.corrcoef(drawn.T)[0, 1] - np.corrcoef(X.T)[0, 1]) < 0.1)
         True
         """
-        return self._in_container(self._infer("drawn", X, given=(self._generator(),)), X)
+        return self._in_container(self._infer("drawn", X, given=(generator(self),)), X)
 
     def _in_container(self, rows, X):
         """Return rows in the container that `set_output` says, with the columns of X."""
@@ -417,5 +426,5 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
         seen = self._seen()
         seen._check_n_samples(n_samples)
         with single_threaded_blas(n_samples):
-            X, y = seen.model_.sample(n_samples, self._generator())
+            X, y = seen.model_.sample(n_samples, generator(self))
         return seen._as_given(X), y

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._columns import NominalColumns
 from sklearn_onlineem.estimators._known import Settable
+from sklearn_onlineem.estimators.fitted import exposed
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Categorical
@@ -22,7 +24,7 @@ from sklearn_onlineem.models.mixture import MixtureModel
 def _probabilities(mixture):
     """Return the probabilities of each column; model parts have them side by side."""
     model = mixture.model_
-    return list(map(mixture._exposed, model.family.probabilities(model.parameters)))
+    return list(map(partial(exposed, mixture), model.family.probabilities(model.parameters)))
 
 
 @estimator
@@ -86,7 +88,7 @@ class CategoricalMixture(NominalColumns, BaseMixture):
         default=1e-10, valid=[Interval(Real, 1e-100, 1.0, closed="both")], structural=True
     )
 
-    _takes_positive_only = True
+    _takes = frozenset({"positive"})
 
     def _given_family(self, known):
         return Categorical(self.n_categories, self.min_probability)

@@ -13,9 +13,11 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn_onlineem._checks import finite_start
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
-from sklearn_onlineem.estimators._known import Settable
+from sklearn_onlineem.estimators._known import Settable, start_values
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import Initialiser, LearntPrior, TakesPrior
+from sklearn_onlineem.estimators.fitted import exposed
+from sklearn_onlineem.estimators.learning import generator
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture, MixtureInitialiser
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.validation import checked_lengths
@@ -91,14 +93,13 @@ class CompoundDirichlet(OneToOneFeatureMixin, TakesPrior, RowEstimator):
     )
     alpha_init: object = parameter(default=None, valid=[None, "array-like"])
 
-    _takes_sparse = True
-    _takes_positive_only = True
+    _takes = frozenset({"sparse", "positive"})
 
     def _family(self):
         return Family()
 
     def _initialiser(self):
-        return SingleInitialiser(Family(), 1, values=self._start_values())
+        return SingleInitialiser(Family(), 1, values=start_values(self))
 
     def _prior(self, model, n_features):
         emissions = self._emission_prior(model.family, n_features)
@@ -113,7 +114,7 @@ class CompoundDirichlet(OneToOneFeatureMixin, TakesPrior, RowEstimator):
         return Dirichlets(np.ones((n_components, n_features)), np.ones(n_components))
 
     alpha_ = Settable[Floats](
-        read=lambda self: self._exposed(self.model_.parameters.alpha[0]),
+        read=lambda self: exposed(self, self.model_.parameters.alpha[0]),
         axes="d",
         start=_start_alpha,
     )
@@ -157,7 +158,7 @@ class CompoundDirichlet(OneToOneFeatureMixin, TakesPrior, RowEstimator):
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)
-        return seen._exposed(_sampled(seen, n_samples, lengths)[0])
+        return exposed(seen, _sampled(seen, n_samples, lengths)[0])
 
 
 @estimator
@@ -216,8 +217,7 @@ class CompoundDirichletMixture(BaseMixture):
 
     alpha_init: object = parameter(default=None, valid=[None, "array-like"])
 
-    _takes_sparse = True
-    _takes_positive_only = True
+    _takes = frozenset({"sparse", "positive"})
 
     def _family(self):
         return Family()
@@ -255,7 +255,7 @@ class CompoundDirichletMixture(BaseMixture):
         seen = self._seen()
         seen._check_n_samples(n_samples)
         X, components = _sampled(seen, n_samples, lengths)
-        return seen._exposed(X), components
+        return exposed(seen, X), components
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ class SingleInitialiser(MixtureInitialiser):
 
 
 def _sampled(estimator, n_samples, lengths):
-    model, rng = estimator.model_, estimator._generator()
+    model, rng = estimator.model_, generator(estimator)
     components = rng.choice(model.n_components, size=n_samples, p=model.weights)
     if lengths is not None:
         lengths = checked_lengths(f"lengths of {type(estimator).__name__}", lengths, n_samples)

@@ -50,9 +50,7 @@ class PoissonMixture(BaseMixture):
     array([ 2., 20.])
     """
 
-    _takes_sparse = True
-
-    _takes_positive_only = True
+    _takes = frozenset({"sparse", "positive"})
 
     def _family(self):
         return Poisson()
@@ -98,9 +96,7 @@ class MultinomialMixture(BaseMixture):
     True
     """
 
-    _takes_sparse = True
-
-    _takes_positive_only = True
+    _takes = frozenset({"sparse", "positive"})
 
     def _family(self):
         return Multinomial()
@@ -150,7 +146,7 @@ class BernoulliMixture(BaseMixture):
 
     binarize: float | None = parameter(default=0.0, valid=[None, Real])
 
-    _takes_sparse = True
+    _takes = frozenset({"sparse"})
 
     def _family(self):
         return Bernoulli()

@@ -46,7 +46,7 @@ class ExponentialMixture(BaseMixture):
     array([ 1., 51.])
     """
 
-    _takes_positive_only = True
+    _takes = frozenset({"positive"})
 
     def _family(self):
         return Exponential()
@@ -99,7 +99,7 @@ class GammaMixture(BaseMixture):
         default=1e-6, valid=[None, Interval(Real, 0, None, closed="neither")]
     )
 
-    _takes_positive_only = True
+    _takes = frozenset({"positive"})
 
     def _family(self):
         return Gamma() if self.shape is None else FixedShapeGamma(self.shape)

@@ -14,16 +14,15 @@ from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.estimators._known import (
     Settable,
     learnt_gaussians,
+    learnt_parts,
     masks_of_covariances,
     masks_of_means,
 )
+from sklearn_onlineem.estimators.fitted import scorer_of
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.threads import single_threaded_blas
-from sklearn_onlineem.estimators.validation import (
-    converted,
-    error_context,
-)
+from sklearn_onlineem.estimators.validation import converted, error_context
 from sklearn_onlineem.families import Gaussian, Gaussians
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.models.conditional import ConditionalMixture, conditional
@@ -127,7 +126,7 @@ class GaussianMixture(BaseMixture):
 
     def _family(self):
         reg_covar = None if self.reg_covar == "relative" else self.reg_covar
-        means, covariances = learnt_gaussians(self._learnt(), "covariances", "parameters")
+        means, covariances = learnt_gaussians(learnt_parts(self), "covariances", "parameters")
         return Gaussian(
             COVARIANCES[self.covariance_type],
             reg_covar,
@@ -235,7 +234,7 @@ class GaussianMixture(BaseMixture):
 
         seen = self._seen()
         model = seen.model_
-        if not isinstance(seen._owner_of("log_likelihood"), MixtureModel):
+        if not isinstance(scorer_of(seen), MixtureModel):
             raise ValueError(f"{type(self).__name__}.to_sklearn: it scores by several models.")
         gaussians, shape = model.parameters, model.family.covariance
         kind = next(name for name, value in COVARIANCES.items() if value == shape)

@@ -26,7 +26,8 @@ from sklearn_onlineem.estimators._columns import (
 )
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._rows import RowsInput
-from sklearn_onlineem.estimators.fitted import fitted_property, rollback
+from sklearn_onlineem.estimators.fitted import exposed, fitted_property, rollback
+from sklearn_onlineem.estimators.learning import generator
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.sequence_forms import (
@@ -257,9 +258,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         default=None, valid=[None, Interval(Integral, 1, None, closed="left")], structural=True
     )
 
-    _takes_sparse = True
-    _takes_positive_only = True
-    _takes_symbols = True
+    _takes = frozenset({"sparse", "positive", "symbols"})
     _where = ("lengths", "groups")
 
     # Pipelines pass it on unasked, and refuse steps that do not know it.
@@ -413,7 +412,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)
-        model, rng = seen.model_, seen._generator()
+        model, rng = seen.model_, generator(seen)
         y = rng.choice(model.n_components, size=n_samples, p=model.weights)
         name = f"lengths of {type(self).__name__}"
         if lengths is None:
@@ -424,7 +423,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         known = seen._fitted.attributes.get("_categories")
         if known:
             return np.split(named(known[0], symbols)[:, None], offsets[1:-1]), y
-        return np.split(seen._exposed(symbols[:, None]), offsets[1:-1]), y
+        return np.split(exposed(seen, symbols[:, None]), offsets[1:-1]), y
 
     @fitted_property
     def categories_(self) -> list[NDArray[np.generic]]:

@@ -15,14 +15,12 @@ from sklearn_onlineem._checks import check_bool
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import RowsWithInputs
 from sklearn_onlineem.em.stages.memories import Memories
-from sklearn_onlineem.estimators._regressions import (
-    RegressionParameters,
-    ShortRuns,
-    with_inputs_of,
-)
+from sklearn_onlineem.estimators._known import start_values
+from sklearn_onlineem.estimators._regressions import RegressionParameters, ShortRuns, with_inputs_of
 from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators.base import OnlineEM
-from sklearn_onlineem.estimators.fitted import InformationCriteria
+from sklearn_onlineem.estimators.fitted import InformationCriteria, exposed, scorer_of
+from sklearn_onlineem.estimators.learning import generator
 from sklearn_onlineem.estimators.mixtures._base import MixtureInitialiser, MixtureParameters
 from sklearn_onlineem.estimators.parameters import estimator, fit_context
 from sklearn_onlineem.estimators.threads import single_threaded_blas
@@ -158,7 +156,7 @@ class RegressionMixture(
     def _initialiser(self):
         return RegressionInitialiser(
             self._family(), self.n_components, self.init, self._emission_prior, self._fixed(),
-            self._start_values(),
+            start_values(self),
         )  # fmt: skip
 
     # ------------------------------------------------------------------------------------ fitting
@@ -231,7 +229,7 @@ class RegressionMixture(
 
     def _moments(self, X):
         """Return expected targets of converted inputs and their standard deviations."""
-        scorer = self._owner_of("log_likelihood")
+        scorer = scorer_of(self)
         models, shares = [scorer], [1.0]
         if isinstance(scorer, Memories):
             models, shares = scorer.models, scorer.weights
@@ -248,7 +246,7 @@ class RegressionMixture(
         """Return values of each row, without the axis of targets if y had none."""
         # A known model has seen no targets.
         is_column = self._fitted.attributes.get("_y_is_column", self._n_targets == 1)
-        return self._exposed(values[:, 0] if is_column else values)
+        return exposed(self, values[:, 0] if is_column else values)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the coefficient of determination of predictions; higher is better.
@@ -339,7 +337,7 @@ class RegressionMixture(
             The component of each row.
         """
         seen = self._seen()
-        X, model, rng = RegressionInput(seen).inputs(X), seen.model_, seen._generator()
+        X, model, rng = RegressionInput(seen).inputs(X), seen.model_, generator(seen)
         components = rng.choice(model.n_components, size=len(X), p=model.weights)
         with single_threaded_blas(len(X)):
             y = model.family.sample_outputs(model.parameters, components, X, rng)

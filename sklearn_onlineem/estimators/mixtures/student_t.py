@@ -10,9 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
-from sklearn_onlineem.estimators.mixtures.gaussian import (
-    unit_gaussians,
-)
+from sklearn_onlineem.estimators.mixtures.gaussian import unit_gaussians
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import StudentT
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES

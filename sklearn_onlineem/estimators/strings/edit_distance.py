@@ -19,6 +19,7 @@ from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.fitted import FittedAttribute, FitTransformMixin
+from sklearn_onlineem.estimators.learning import OnlineDefaults, generator
 from sklearn_onlineem.estimators.parameters import estimator, fit_context, parameter
 from sklearn_onlineem.estimators.strings._input import (
     PairsInput,
@@ -281,7 +282,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
     kind: str = parameter(default="stochastic", valid=[StrOptions({"stochastic", "viterbi"})])
     batch_size: int = parameter(default=500, valid=[Interval(Integral, 1, None, closed="left")])
 
-    _keeps_first_rows = False
+    _online = OnlineDefaults(keeps_first_rows=False)
 
     # ----------------------------------------------------------------------------------- fitting
 
@@ -536,7 +537,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         name = f"n_samples of {type(self).__name__}"
         check_count(name, n_samples)
         room(name, (int(n_samples),))
-        pairs, scripts = seen.model_.sample(n_samples, self._generator())
+        pairs, scripts = seen.model_.sample(n_samples, generator(self))
         X = list(zip(seen._decoded(pairs.sources), seen._decoded(pairs.targets), strict=True))
         return X, np.split(scripts.symbols, scripts.offsets[1:-1])
 
@@ -604,6 +605,3 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
     deletion_probabilities_ = Settable[Floats](**_FULL)
 
     insertion_probabilities_ = Settable[Floats](**_FULL)
-
-    def _exposed(self, values):
-        return values.copy()

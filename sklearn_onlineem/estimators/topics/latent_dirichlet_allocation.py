@@ -20,11 +20,11 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sparse import canonical_csr
 from sklearn_onlineem.em import Batch, Gibbs, Stochastic
 from sklearn_onlineem.em.solvers import Solver
-from sklearn_onlineem.em.stages.memories import Remember
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._rows import RowEstimator, RowsInput
 from sklearn_onlineem.estimators._start import Initialiser
-from sklearn_onlineem.estimators.fitted import fitted_property
+from sklearn_onlineem.estimators.fitted import exposed, fitted_of, fitted_property
+from sklearn_onlineem.estimators.learning import OnlineDefaults, generator
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.validation import (
     check_complete,
@@ -66,23 +66,29 @@ class DocumentsInput(RowsInput):
     array of shape (n_documents, n_components), nonzero for allowed topics.
     """
 
-    def __init__(self, estimator, fresh, n_components, reads_topics, takes_fractions):
+    def __init__(self, estimator, fresh, n_components, reads_topics):
         super().__init__(estimator, self, fresh, n_components, takes_labels=reads_topics)
-        self._takes_fractions = takes_fractions
 
     def check(self, X):
         """Raise ValueError unless values are counts of words, as families check rows."""
         if X.data.min(initial=0.0) < 0.0:
             name = type(self._estimator).__name__
             raise ValueError(f"Negative values in data passed to {name}: X must hold counts.")
-        if not (self._takes_fractions or are_counts(X.data)):
+        estimator = self._estimator
+        if self.infers:
+            # They are taken if they were in the fit, whatever the present parameters.
+            takes_fractions = estimator.model_.inference.takes_fractions
+        else:
+            takes_fractions = estimator._inference().takes_fractions
+            takes_fractions &= not estimator._solver().is_stochastic
+        if not (takes_fractions or are_counts(X.data)):
             raise ValueError(
                 f"X must hold counts, whole numbers, if topics of words are drawn; {_ELSEWHERE}"
             )
         length = np.asarray(X.sum(axis=1, dtype=np.float64)).max(initial=0.0)
         if length > MOST_WORDS:
             raise ValueError(f"X has counts of {length:.3g} in a row, beyond {MOST_WORDS}.")
-        if length > MOST_TOKENS and not self._takes_fractions:
+        if length > MOST_TOKENS and not takes_fractions:
             raise ValueError(
                 f"X has {length:.3g} tokens in a row, beyond the {MOST_TOKENS} that are drawn;"
                 f" {_ELSEWHERE}"
@@ -358,24 +364,15 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     )
     semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
-    _takes_sparse = True
-    _takes_positive_only = True
+    _takes = frozenset({"sparse", "positive"})
     _handles_missing = False
-    _first_rate = 1.0
+    _online = OnlineDefaults(eta0=1.0)
 
     # ------------------------------------------------------------------------------- composition
 
     def _input(self, fresh=False):
         n_components = self.n_components if fresh else self.model_.n_components
-        takes_fractions = self._inference().takes_fractions and not self._solver().is_stochastic
-        return DocumentsInput(self, fresh, n_components, self.semi_supervised, takes_fractions)
-
-    def _reader(self):
-        # Fractions are taken if they were in the fit, whatever the present parameters.
-        model = self.model_
-        return DocumentsInput(
-            self, False, model.n_components, False, model.inference.takes_fractions
-        )
+        return DocumentsInput(self, fresh, n_components, self.semi_supervised)
 
     def _start(self):
         alpha = self.doc_topic_prior
@@ -402,11 +399,10 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             return super()._solver()
         return _SAMPLERS[self.solver](average_from=max(1, self.max_iter - self.average + 1))
 
-    def _n_in_batch(self, data):
-        return self._settling_batch(len(data)) if self.batch_size is None else self.batch_size
-
-    def _settling_batch(self, n):
-        return min(_MOST_IN_BATCH, max(1, n // _STEPS_IN_PASS))
+    def _n_in_batch(self, data, settles=False):
+        if not settles and self.batch_size is not None:
+            return self.batch_size
+        return min(_MOST_IN_BATCH, max(1, len(data) // _STEPS_IN_PASS))
 
     def _validate_params(self):
         super()._validate_params()
@@ -416,16 +412,11 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
                 f" {self.burn_in}."
             )
 
-    def _resumed(self, **changes):
-        state, inference = super()._resumed(**changes), self._inference()
-        model = state.model
-        if (model.inference, model.learns_alpha) == (inference, self.learn_doc_topic_prior):
-            return state
-        settings = {"inference": inference, "learns_alpha": self.learn_doc_topic_prior}
-        if memories := state.carry.get(Remember.name):
-            models = tuple(replace(one, **settings) for one in memories.models)
-            state = state.carrying(Remember.name, replace(memories, models=models))
-        return state._replace(model=replace(model, **settings))
+    def _learning(self, model):
+        inference, learns_alpha = self._inference(), self.learn_doc_topic_prior
+        if (model.inference, model.learns_alpha) == (inference, learns_alpha):
+            return model
+        return replace(model, inference=inference, learns_alpha=learns_alpha)
 
     # --------------------------------------------------------------------------- fitted attributes
 
@@ -434,8 +425,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return self._start().model_of(uniform, 1.0, self._inference())
 
     def _bound(self, model, data):
-        settings = {"inference": self._inference(), "learns_alpha": self.learn_doc_topic_prior}
-        return replace(model, length=np.array([data.mean_length]), **settings)
+        return self._learning(replace(model, length=np.array([data.mean_length])))
 
     def _attributes_of(self, given, n_steps):
         # Pseudo-counts stay as they were set until the next update.
@@ -444,13 +434,13 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return {"_tokens_set": (n_steps, _sums(given["components_"])[:, 0])}
 
     components_ = Settable[Floats](
-        read=lambda self: self._exposed(self._pseudo_counts()), axes="kd", put_into=_put_topics
+        read=lambda self: exposed(self, self._pseudo_counts()), axes="kd", put_into=_put_topics
     )
 
     @fitted_property
     def exp_dirichlet_component_(self) -> Floats:
         counts = self._pseudo_counts()
-        return self._exposed(np.exp(psi(counts) - psi(counts.sum(axis=1, keepdims=True))))
+        return exposed(self, np.exp(psi(counts) - psi(counts.sum(axis=1, keepdims=True))))
 
     def _pseudo_counts(self):
         model, state = self.model_, self._fitted.state
@@ -463,7 +453,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     doc_topic_prior_ = Settable[Floats](
         optional="doc_topic_prior",
-        read=lambda self: self._exposed(self.model_.alpha),
+        read=lambda self: exposed(self, self.model_.alpha),
         # One for all topics, as in scikit-learn, or one for each.
         axes=lambda alpha: "k" if alpha.ndim else "",
         put_into=_put_alpha,
@@ -482,7 +472,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     @property
     def bound_(self) -> float:
-        fitted = self._fitted_at_once
+        fitted = fitted_of(self)
         is_drawn = fitted.chains is not None or fitted.state.model.inference.takes_draw
         if fitted.lower_bounds and is_drawn:
             raise AttributeError(
@@ -496,6 +486,11 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return self.model_.n_components
 
     # ---------------------------------------------------------------------------------- inference
+
+    def _documents(self, X):
+        reader = self._input()
+        reader.infers = True
+        return reader.read(X)
 
     def transform(self, X: RowData, *, normalize: bool = True) -> Floats:
         """Return the expected proportions of topics in documents.
@@ -519,7 +514,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         """
         seen = self._seen()
         check_bool(f"normalize of {type(self).__name__}.transform", normalize)
-        data = seen._reader().read(X)
+        data = seen._documents(X)
         proportions = seen.model_.posterior(data)
         if not normalize:
             proportions *= (data.lengths + seen.model_.alpha.sum())[:, None]
@@ -555,9 +550,9 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
            2009 (document completion).
         """
         seen = self._seen()
-        data = seen._reader().read(X)
+        data = seen._documents(X)
         with error_context(self):
-            log_likelihoods, n_tokens = seen.model_.completion(data, seen._generator())
+            log_likelihoods, n_tokens = seen.model_.completion(data, generator(seen))
             if not n_tokens.any():
                 raise ValueError("X must have a document with at least two tokens.")
         return float(np.exp(-log_likelihoods.sum() / n_tokens.sum()))
@@ -637,7 +632,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         if not (isinstance(measure, str) and measure in _MEASURES):
             known = list(_MEASURES)
             raise ValueError(f"measure of {name} must be one of {known}, got {measure!r}.")
-        X, means = seen._reader().read(X).X, []
+        X, means = seen._documents(X).X, []
         for words in seen._top(n):
             occurs = (X[:, words] > 0).astype(np.float64)
             both = (occurs.T @ occurs).toarray()
@@ -675,8 +670,8 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         seen._check_n_samples(n_samples)
         name = f"lengths of {type(self).__name__}"
         lengths = None if lengths is None else checked_lengths(name, lengths, n_samples)
-        X, proportions = seen.model_.sample(int(n_samples), seen._generator(), lengths=lengths)
-        return seen._exposed(X), seen._exposed(proportions)
+        X, proportions = seen.model_.sample(int(n_samples), generator(seen), lengths=lengths)
+        return exposed(seen, X), exposed(seen, proportions)
 
     # A bound of the likelihood is too loose for information criteria.
     bic = property(_no_criterion, doc="There is none: the likelihood has a lower bound only.")

@@ -30,6 +30,7 @@ from sklearn_onlineem import (
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Gibbs
 from sklearn_onlineem.estimators import threads
+from sklearn_onlineem.estimators.base import set_start
 
 by_mixture = pytest.mark.parametrize("case", GIBBS, ids=repr)
 SEVERAL = Gibbs(average_from=4, n_chains=3, n_draws=2)
@@ -175,7 +176,7 @@ def test_several_starts_keep_the_best(case, rng):
 def test_what_params_fix_stays_in_all_chains_and_draws(case, params, rng):
     X, _ = case.data(rng, 60)
     prior = {"prior": None, "weight_concentration_prior": None} if params == "w" else {}
-    start = case(params=params, warm_start=True, **prior)._begin(X)
+    start = set_start(case(params=params, warm_start=True, **prior), X)
     mixture = copy.deepcopy(start).set_params(solver=SEVERAL, max_iter=6).fit(X)
     before, fixed = start.model_, start.model_.fixed
     draws = [draw for of_chain in mixture.chains_.draws for draw in of_chain]
