@@ -1,8 +1,9 @@
 """Smoothed noise of linear systems whose variables are independent, from exact diffuse starts.
 
-The noise is all that has to be known of states where its variances alone are learnt. Sequences have
-the same gaps, and share covariances; values of a row are read one by one. So a climb over variances
-is a few passes of this kernel.
+The noise is all that has to be known of states where its variances alone are learnt; with its
+products with states, coefficients of transitions are learnt as well. Sequences have the same gaps,
+and share covariances; values of a row are read one by one. So a climb to the likeliest values is a
+few passes of this kernel.
 """
 
 from libc.stdlib cimport free
@@ -12,8 +13,8 @@ from ._arena cimport Arena, allocate, counting_arena
 from ._arrays cimport extent, readable, readable_integers, require, writable
 
 from _disturbances_h cimport (
-    Climb, NoiseSpace, NoiseTask, climb_noise, filter_noise, lay_out_climb, lay_out_noise,
-    smooth_noise, solve_noise, start_noise,
+    Climb, NoiseSpace, NoiseSums, NoiseTask, add_squares_of_noise, climb_noise, copy_pairs,
+    expect_noise, lay_out_climb, lay_out_noise, lay_out_sums,
 )
 
 
@@ -21,9 +22,12 @@ cdef Py_ssize_t padded(Py_ssize_t n) noexcept nogil:
     return 4 if n <= 4 else (n + 7) // 8 * 8
 
 
-cdef NoiseTask task_of(ndarray X, tuple system, tuple first, ndarray diffuse) except *:
+cdef NoiseTask task_of(
+    ndarray X, tuple system, tuple first, ndarray diffuse, int keeps
+) except *:
     """Return the task of the kernels below, without variances."""
     cdef NoiseTask task
+    task.keeps = keeps
     A, b, C, offset = system
     task.T, task.d, task.S = extent(X, 0), extent(X, 1), extent(X, 2)
     task.k, task.q = extent(b, 0), extent(diffuse, 0)
@@ -47,22 +51,34 @@ def smoothed_noise(
     ndarray squares,                # INOUT (k + d,): expected squares of noise of the S (T - 1)
                                     #  transitions, and of observed values, are added
     ndarray log_likelihoods,        # INOUT (S,): those of the sequences are added
+    ndarray origin,                 # OUT (k,): a state that is subtracted from all others; None:
+                                    #  pairs are not wanted
+    ndarray pairs,                  # OUT (k, 2 k + 2): sums over transitions of E[e h'], E[h h'],
+                                    #  E[h] and E[e], for states h before them and noise e in
+                                    #  units of its variances
 ):
     """Add expected squares of independent noise given all rows, and log-likelihoods."""
-    cdef NoiseTask task = task_of(X, system, first, diffuse)
+    cdef NoiseTask task = task_of(X, system, first, diffuse, 0 if pairs is None else 2)
     task.Q = readable(variances, task.k + task.d)
     task.R = task.Q + task.k
     cdef double* found = writable(squares, task.k + task.d)
-    cdef double* sums = writable(log_likelihoods, task.S)
+    cdef double* totals = writable(log_likelihoods, task.S)
+    cdef NoiseSums sums
     cdef Arena arena = counting_arena()
     lay_out_noise(&task, &arena)
+    lay_out_sums(&task, &sums, &arena)
     cdef void* scratch = allocate(&arena)
     cdef NoiseSpace space = lay_out_noise(&task, &arena)
+    lay_out_sums(&task, &sums, &arena)
+    cdef double* wanted = NULL
+    if pairs is not None:
+        sums.origin = writable(origin, task.k)
+        wanted = writable(pairs, task.k * (2 * task.k + 2))
     with nogil:
-        start_noise(&task, &space)
-        filter_noise(&task, &space)
-        solve_noise(&task, &space, sums)
-        smooth_noise(&task, &space, found, found + task.k)
+        expect_noise(&task, &space, &sums, totals)
+        add_squares_of_noise(&task, sums.slopes, found)
+        if wanted != NULL:
+            copy_pairs(&task, &sums, wanted)
     free(scratch)
 
 
@@ -72,29 +88,43 @@ def likeliest_noise(
     tuple first,
     ndarray diffuse,
     ndarray variances,              # INOUT (k + d,): those at a maximum replace the learnt ones
-    ndarray which,                  # IN (p,): the learnt ones, above 0
-    ndarray counts,                 # IN (p,): of noise that has each
-    ndarray added,                  # IN (p,): what M-steps add to each
+    ndarray places,                 # IN (k + d,): which of p learnt ones each is, or -1
+    tuple learnt,                   # IN (p,): their counts of noise, and what M-steps add to each;
+                                    #  directions (m, k, k) in which A changes, and the covariance
+                                    #  (m, m) of these coefficients given complete data
+    ndarray values,                 # INOUT (p + m,): roots of learnt variances, and coefficients
+    ndarray derivatives,            # OUT (p + m, p + m): of slopes, in rows, by logarithms of
+                                    #  variances and by coefficients. Slopes are derivatives of the
+                                    #  log-likelihood, by variances times 2
+    Py_ssize_t most,                # IN: evaluations of the climb
 ):
     """Return how often the rows were read, and the gain that is still promised, in nats."""
-    cdef NoiseTask task = task_of(X, system, first, diffuse)
+    counts, added, directions, covariance = learnt
+    cdef NoiseTask task = task_of(X, system, first, diffuse, 1 if extent(directions, 0) > 0 else 0)
     cdef Climb climb
     cdef Py_ssize_t n_read
     cdef double promised
-    climb.p = extent(which, 0)
+    climb.p, climb.most = extent(counts, 0), most
+    climb.n = climb.p + extent(directions, 0)
     climb.variances = writable(variances, task.k + task.d)
     task.Q, task.R = climb.variances, climb.variances + task.k
-    climb.which = readable_integers(which, climb.p)
+    climb.places = readable_integers(places, task.k + task.d)
     climb.counts, climb.added = readable(counts, climb.p), readable(added, climb.p)
-    for i in range(climb.p):
-        require(0 <= climb.which[i] < task.k + task.d, "variances")
+    for i in range(task.k + task.d):
+        require(-1 <= climb.places[i] < climb.p, "places")
+    climb.start = task.A
+    climb.directions = readable(directions, (climb.n - climb.p) * task.k**2)
+    climb.covariance = readable(covariance, (climb.n - climb.p)**2)
+    cdef double* at = writable(values, climb.n)
+    cdef double* slopes = writable(derivatives, climb.n**2)
     cdef Arena arena = counting_arena()
     lay_out_noise(&task, &arena)
     lay_out_climb(&task, &climb, &arena)
     cdef void* scratch = allocate(&arena)
     cdef NoiseSpace space = lay_out_noise(&task, &arena)
     lay_out_climb(&task, &climb, &arena)
+    climb.values, task.A = at, climb.A
     with nogil:
-        n_read = climb_noise(&task, &space, &climb, &promised)
+        n_read = climb_noise(&task, &space, &climb, slopes, &promised)
     free(scratch)
     return n_read, promised

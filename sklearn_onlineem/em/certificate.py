@@ -135,47 +135,61 @@ def newton_step(
 
 
 def _small_step(here, evaluate, tol):
-    r"""Return the step of Newton's method for a few standard deviations, by all products.
+    r"""Return the step of Newton's method for a few standard deviations, and coefficients.
 
-    The likelihood is an even function of these. So one that goes to 0 is at an ordinary maximum, in
-    a finite step; it is infinitely far for logarithms x. Products with H are differences of scores
-    g by natural parameters. Where a unit moves x by u, the information of x is H + 2 u g, and that
-    of deviations is H + 3 u g.
+    The likelihood is an even function of deviations. So one that goes to 0 is at an ordinary
+    maximum, in a finite step; it is infinitely far for logarithms x. The information H is what a
+    climb has left of it, or from products with all units.
 
     One that hardly matters, or whose H is a rounding error, has its step without H: to 0 if the
     likelihood falls with it, and far up if that is better, as nothing tells how far.
     """
-    coordinates, one = here.coordinates, np.eye(here.coordinates.shape[1])
-    score = coordinates.score(here.statistics)[0]
-    expected = coordinates.score(here.evidence)[0]
-    units, rounding, added = coordinates.deviations
-    scores = []
-    for unit in one[:, None]:
-        there = evaluate(coordinates.moved(_LONG_STEP / coordinates.size(unit) * unit))
-        scores.append(coordinates.score(there.evidence)[0])
-    # Scores are nearly linear in variances.
-    H = one - 2.0 * units[:, None] * (np.array(scores) - expected) / math.expm1(_LONG_STEP)
-    H = 0.5 * (H + H.T) + 3.0 * np.diag(units * score)
+    coordinates, (units, rounding, added) = here.coordinates, here.coordinates.deviations
+    score, no_step = coordinates.score(here.statistics)[0], np.zeros(len(units))
+    if here.derivatives is None:
+        H = _information(here, evaluate, score)
+    else:
+        H = coordinates.information(here.derivatives, score)
     least = np.maximum(2.0 * _WEAK * tol * units**2, 3.0 * rounding / _LONG_STEP)
-    is_weak = np.abs(H.diagonal()) < least
+    is_weak, is_variance = np.abs(H.diagonal()) < least, units > 0.0
     falls = is_weak & (score < -2.0 * _WEAK * _BAR * tol * units)
-    rises = is_weak & (score > (5.0 * rounding + 0.5 * added) / units)
+    rises = is_weak & (score * units > 5.0 * rounding + 0.5 * added)
     if rises.any():
-        up = np.where(rises, math.log(_RISE) / units, 0.0)[None]
+        up = np.divide(math.log(_RISE), units, out=no_step.copy(), where=rises)[None]
         if evaluate(coordinates.moved(up)).objective > here.objective + _BETTER * tol:
             return NewtonStep(math.inf, up, False, [])
     own = np.flatnonzero(~is_weak)
-    step = np.where(falls, -1.0 / units, 0.0)
+    step = np.divide(-1.0, units, out=no_step.copy(), where=falls)
     H = H[np.ix_(own, own)]
     if len(own):
         values, vectors = np.linalg.eigh(H)
         if values[0] < -_FLAT:
-            return NewtonStep(math.inf, (one[:, own] @ vectors[:, 0])[None], True, [])
+            no_step[own] = vectors[:, 0]
+            return NewtonStep(math.inf, no_step[None], True, [])
         inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > _FLAT)
         step[own] = vectors @ (inverse * (score[own] @ vectors))
     gain = 0.5 * float(np.abs(score * step).sum())
-    step = np.log(np.maximum(1.0 + units * step, _LEAST_FACTOR)) / units
+    logs = np.log(np.maximum(1.0 + units * step, _LEAST_FACTOR))
+    step = np.divide(logs, units, out=step, where=is_variance)
     return NewtonStep(gain, step[None], False, [])
+
+
+def _information(here, evaluate, score):
+    """Return the observed information of deviations and coefficients, from all products.
+
+    These are differences of scores g by natural parameters. Where a unit moves the logarithm x of a
+    deviation by u, the information of x is H + 2 u g, and that of the deviation is H + 3 u g.
+    """
+    coordinates, (units, *_) = here.coordinates, here.coordinates.deviations
+    one, expected = np.eye(len(units)), coordinates.score(here.evidence)[0]
+    H = one.copy()
+    for i, unit in enumerate(one):
+        length = _LONG_STEP / coordinates.size(unit[None])
+        there = evaluate(coordinates.moved(length * unit[None]))
+        # Scores are nearly linear in variances.
+        length = 0.5 * math.expm1(_LONG_STEP) / units[i] if units[i] > 0.0 else length
+        H[i] -= (coordinates.score(there.evidence)[0] - expected) / length
+    return 0.5 * (H + H.T) + 3.0 * np.diag(units * score)
 
 
 @dataclass

@@ -59,6 +59,8 @@ class Evaluation:
         Terms of the prior in the sum of the M-step.
     data : Batch
         The data, or what stands for them: their weight, rows, and lengths.
+    derivatives : ndarray, default=None
+        Those that a climb ended with, see `Coordinates.climbed`.
     """
 
     model: Model
@@ -66,6 +68,7 @@ class Evaluation:
     log_likelihood: float
     prior: Sequence[tuple[float, Statistics]]
     data: Batch
+    derivatives: Floats | None = None
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -199,9 +202,10 @@ class QuasiNewton:
             Returns the evaluation of a model; also takes how often the data have been read for it.
         """
         if not here.prior and (climbed := here.coordinates.climbed(here.data)) is not None:
-            model, n_read, promised = climbed
+            model, n_read, promised, derivatives = climbed
             there = evaluate(model, n_read + 1)
             if there.objective > here.objective:
+                there.derivatives = derivatives
                 return there, promised / here.data.total_weight
         with np.errstate(over="raise", invalid="raise", divide="raise"):
             try:

@@ -443,23 +443,24 @@ def evidence(model, data):
     """Yield sums of the expected statistics and log-likelihoods of sequences, by their openings."""
     if data.before is not None:
         yield model.e_step(data[:1])
-    parts = _with_equal_gaps(model, data) if _learns_noise_alone(model) else None
+    parts = _with_equal_gaps(model, data) if _has_independent_noise(model) else None
     if parts is None:
         for opening in openings(model, data):
             yield opening.evidence()
     else:
-        yield _evidence_of_noise(model, parts)
+        for part in parts:
+            yield _evidence_of_noise(model, *part)
 
 
-def _learns_noise_alone(model):
-    """Return whether at most variances of independent noise are learnt, and all noise is that."""
+def _has_independent_noise(model):
+    """Return whether all noise is independent, and at most it and transitions are learnt."""
     if model.n_inputs or model.varying is not None or model.initial.learnt:
         return False
     for part in (model.transitions, model.emissions):
         is_apart = np.count_nonzero(part.covariance) == np.count_nonzero(part.covariance.diagonal())
         if not is_apart or (part.learnt and independent_variances(part) is None):
             return False
-    return True
+    return "matrix" not in model.emissions.learnt
 
 
 def _with_equal_gaps(model, data):
@@ -469,6 +470,12 @@ def _with_equal_gaps(model, data):
     rows do not determine their starts, or other ways are faster, or take less memory.
     """
     A, C, diffuse = model.transitions.matrix, model.emissions.matrix, model.diffuse
+    reached, size = diffuse, data.X.shape[1]
+    if "matrix" in model.transitions.learnt:
+        # States of the filter are kept. Transitions of others determine no start.
+        size += len(A)
+        for _ in range(len(A)):
+            reached = reached | (A[:, reached] != 0.0).any(axis=1)
 
     def arrays():
         kinds, found = _by_gaps(model, data), []
@@ -477,7 +484,8 @@ def _with_equal_gaps(model, data):
         for members in kinds:
             X = data.X[data.offsets[members[0]] : data.offsets[members[0] + 1]]
             known = known_of(model, data[members[:1]])
-            most, seen = min(_MOST_ABREAST, _MOST_VALUES // X.size - 2 * len(A)), ~np.isnan(X)
+            seen, n_kept = ~np.isnan(X), len(X) * size
+            most = min(_MOST_ABREAST, _MOST_VALUES // n_kept - 2 * len(A))
             is_long = len(A) == 1 and len(X) > _MOST_ROWS
             if is_long or most < 1 or not _reach(model, known, seen)[0]:
                 return None
@@ -489,7 +497,7 @@ def _with_equal_gaps(model, data):
                 found.append((values, n_rows, n_rows - seen.sum(axis=0)))
         return found
 
-    system = (array.tobytes() for array in (data.offsets, A, C, diffuse))
+    system = (array.tobytes() for array in (data.offsets, A[:, reached], C, diffuse))
     return data.rows.remember(("noise", data.before is None, *system), arrays)
 
 
@@ -502,41 +510,43 @@ def _task_of_noise(model):
     return (system, start, np.flatnonzero(model.diffuse)), np.concatenate(variances)
 
 
-def _evidence_of_noise(model, parts):
+def _evidence_of_noise(model, X, n_seen, missing):
     """Return sums of statistics, of all that is learnt, and of log-likelihoods of sequences.
 
-    Moments are those of noise at states of 0, as coefficients are known.
+    Moments are those of noise at states of 0 where coefficients are known.
     """
     (first, moves, emissions), k = model._regressions, model.n_components
     task, variances = _task_of_noise(model)
-    squares, n, n_moves, n_rows, log_likelihood = np.zeros(len(variances)), 0, 0, 0, 0.0
-    for X, n_seen, missing in parts:
-        log_likelihoods = np.zeros(X.shape[2])
-        _disturbances.smoothed_noise(X, *task, variances, squares, log_likelihoods)
-        size = len(log_likelihoods)
-        # Missing values of rows that have others are expected to have their variances.
-        squares[k:] += size * missing * variances[k:]
-        n, n_moves, n_rows = n + size, n_moves + size * (len(X) - 1), n_rows + size * n_seen
-        log_likelihood += log_likelihoods.sum()
+    n, squares, log_likelihoods = X.shape[2], np.zeros(len(variances)), np.zeros(X.shape[2])
+    n_moves, wanted = n * (len(X) - 1), (None, None)
+    if "matrix" in moves.learnt:
+        wanted = np.empty(k), np.empty((k, 2 * k + 2))
+    _disturbances.smoothed_noise(X, *task, variances, squares, log_likelihoods, *wanted)
+    # Missing values of rows that have others are expected to have their variances.
+    squares[k:] += n * missing * variances[k:]
     of_first = Moments(*np.full((2, 1), float(n)), first.offset[None], n * first.covariance[None])
-    of_parts = (moves, n_moves, squares[:k]), (emissions, n_rows, squares[k:])
-    parts = (_moments_of_noise(*own) for own in of_parts)
-    return LinearDynamicalStatistics(of_first, *parts), log_likelihood
+    if wanted[1] is not None and n_moves:
+        of_moves = _moments_of_pairs(moves, n_moves, squares[:k], *wanted)
+    else:
+        of_moves = _moments_of_noise(moves, n_moves, squares[:k])
+    of_rows = _moments_of_noise(emissions, n * n_seen, squares[k:])
+    return LinearDynamicalStatistics(of_first, of_moves, of_rows), log_likelihoods.sum()
 
 
-def likeliest(model, data, outputs, counts, added):
-    """Return learnt variances at a maximum, how often rows were read, and what is still promised.
+def likeliest(model, data, places, learnt, values, most):
+    """Return learnt values at a maximum, derivatives, how often rows were read, and what is left.
 
-    That is a gain in nats. `outputs` are the learnt ones of states and rows, `counts` of noise that
-    has them, and `added` what M-steps add. None: sequences have different gaps, or are no others.
+    The last is a gain in nats that is still promised. Arguments and derivatives are those of the
+    kernel. None: sequences have different gaps, or are no others.
     """
     is_whole = isinstance(data, Sequences) and data.before is None and data.sample_weight is None
-    parts = _with_equal_gaps(model, data) if is_whole and _learns_noise_alone(model) else None
+    parts = _with_equal_gaps(model, data) if is_whole and _has_independent_noise(model) else None
     if parts is None or len(parts) > 1 or parts[0][2].any():
         return None
     task, variances = _task_of_noise(model)
-    how = _disturbances.likeliest_noise(parts[0][0], *task, variances, outputs, counts, added)
-    return variances[outputs], *how
+    values, derivatives = values.copy(), np.empty((len(values),) * 2)
+    of_all = *task, variances, places, learnt, values, derivatives, most
+    return values, derivatives, *_disturbances.likeliest_noise(parts[0][0], *of_all)
 
 
 def _moments_of_noise(regression, weight, squares):
@@ -544,6 +554,22 @@ def _moments_of_noise(regression, weight, squares):
     scatter, mean = np.zeros((1, q + p, q + p)), np.zeros((1, q + p))
     scatter.reshape(-1)[q * (q + p + 1) :: q + p + 1], mean[0, q:] = squares, regression.offset
     return Moments(*np.full((2, 1), float(weight)), mean, scatter)
+
+
+def _moments_of_pairs(regression, n, squares, origin, pairs):
+    """Return moments of transitions, from sums over states less the origin, and their noise."""
+    (A, b, Q), k = (array[0] for array in regression.parameters._arrays), len(origin)
+    of_noise, of_states, sums = np.split(pairs, [k, 2 * k], axis=1)
+    means, Q = sums / n, Q.diagonal()
+    mean, shift = means[:, 0], Q * means[:, 1]
+    xx = of_states - n * np.outer(mean, mean)
+    ex = Q[:, None] * of_noise - n * np.outer(shift, mean)
+    scatter, x, y = np.empty((1, 2 * k, 2 * k)), slice(k), slice(k, None)
+    scatter[0, x, x], scatter[0, y, x] = xx, A @ xx + ex
+    scatter[0, x, y] = scatter[0, y, x].T
+    scatter[0, y, y] = scatter[0, y, x] @ A.T + A @ ex.T + np.diag(squares - n * shift**2)
+    mean = np.concatenate([origin + mean, A @ (origin + mean) + b + shift])
+    return Moments(*np.full((2, 1), float(n)), mean[None], scatter)
 
 
 def _root(covariance):

@@ -26,8 +26,8 @@ from sklearn_onlineem.statistics import Moments, Statistics
 class LinearDynamicalStatistics(Statistics):
     """Expected statistics of a linear dynamical system, for each sequence.
 
-    Those of a diffuse system that learns variances alone are sufficient for these, not for more:
-    moments of its independent noise, with states of 0.
+    Those of a diffuse system with independent noise are sufficient for what is learnt, not for
+    more: where coefficients are known, they are moments of the noise, with states of 0.
 
     Parameters
     ----------

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
 
 from sklearn_onlineem._python import cached_property
+from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.covariance_shapes import NEGLIGIBLE
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
@@ -366,21 +369,46 @@ _ROUNDING, _LEAST_SHARE = 2e-16, 1e-11
 _LOW, _RISE = 0.01, 1e4
 
 
+class Groups(NamedTuple):
+    """Outputs of regressions whose variances are learnt, by these variances."""
+
+    # The number of the variance of each output, or -1.
+    places: Integers
+    outputs: Integers
+    # Which of the latter have which variance, (n, n_outputs), and how many.
+    members: Floats
+    sizes: Floats
+    # The first of each, by its place in the latter.
+    first: Integers
+
+
+@lru_cache(maxsize=64)
+def _groups(*places):
+    places = np.array(places, dtype=np.int64)
+    outputs = np.flatnonzero(places >= 0)
+    members = places[outputs] == np.arange(places.max(initial=-1) + 1)[:, None]
+    members = members.astype(np.float64)
+    return Groups(places, outputs, members, members.sum(axis=1), members.argmax(axis=1))
+
+
 def independent_variances(regression):
-    """Return the outputs whose variances are all that is learnt of a regression, or None."""
-    if regression.fixed is None:
-        is_single = len(regression.offset) == 1 or isinstance(regression.family.shape, Diagonal)
-        is_all = regression.learnt == ("covariance",) and is_single
-        return np.arange(len(regression.offset)) if is_all else None
-    fixed, of_noise = regression.fixed, regression.covariance != 0.0
-    key = regression.learnt, regression.family.shape, of_noise.tobytes()
+    """Return the `Groups` of independent variances.
+
+    None: noise is correlated, or more is learnt than variances and coefficients.
+    """
+    fixed, n = regression.fixed, len(regression.offset)
+    if fixed is None:
+        is_single = n == 1 or isinstance(regression.family.shape, Diagonal)
+        return _groups(*range(n)) if regression.learnt == ("covariance",) and is_single else None
+    key = regression.learnt, regression.family.shape, (regression.covariance != 0.0).tobytes()
     found = fixed.__dict__.get("_independent")
     if found is None or found[0] != key:
-        part = PartialRegression(regression)
-        is_all = all(len(known) == 0 and len(learnt) == 1 for known, learnt in part.blocks)
-        is_all &= not part.free.any()
-        outputs = [learnt[0] for _, learnt in part.blocks if is_all]
-        found = key, np.array(outputs, dtype=np.intp) if is_all else None
+        part, places = PartialRegression(regression), np.full(n, -1)
+        is_all = not part.free[:, -1].any()
+        for i, (known, learnt) in enumerate(part.blocks):
+            is_all = is_all and len(known) == 0 and (len(learnt) == 1 or part.is_one)
+            places[learnt] = i
+        found = key, _groups(*places.tolist()) if is_all else None
         # Models of a fit have the same.
         fixed.__dict__["_independent"] = found
     return found[1]
@@ -390,53 +418,99 @@ class VarianceCoordinates(OfRegression):
     """Coordinates of independent variances, of unit information of complete data: logarithms.
 
     A variance falls to a least value, beside which residuals are rounding errors, or which is
-    nothing beside the largest variance, and not below.
+    nothing beside the largest variance, and not below. Those of coefficients follow, as in
+    `PartialCoordinates`.
     """
 
-    def __init__(self, name, regression, statistics, outputs, largest):
-        self.regression, self.outputs, self.n_columns = regression, outputs, len(outputs)
-        self.parts = {"covariance": slice(0, len(outputs))} if len(outputs) else {}
-        degrees, variances = float(statistics.degrees[0]), regression.covariance[outputs, outputs]
-        if not (degrees > 0.0 and (variances > 0.0).all()):
+    def __init__(self, name, regression, statistics, groups, largest):
+        self.regression, self.groups, outputs = regression, groups, groups.outputs
+        self.n, degrees = len(groups.sizes), float(statistics.degrees[0])
+        self.variances = regression.covariance.diagonal()[outputs][groups.first]
+        if not (degrees > 0.0 and (self.variances > 0.0).all()):
             raise ValueError(f"There are no data on the noise of the {name}.")
         B = regression.matrix
         self._contrast = np.concatenate([-B, np.eye(len(B))], axis=1)[outputs]
         sizes = np.abs(self._contrast) @ np.sqrt(statistics.scatter[0].diagonal())
-        self.rounding = _ROUNDING * sizes**2 / (degrees * variances)
-        self._least = _LEAST_SHARE * np.maximum(self.rounding / _ROUNDING, largest / variances)
-        self.variances = variances
+        counts = degrees * groups.sizes
+        squares = groups.members @ sizes**2 / (counts * self.variances)
+        largest = largest[outputs][groups.first] / self.variances
+        self._least = _LEAST_SHARE * np.maximum(squares, largest)
+        self._learn_matrix(name, statistics)
         # By how much a unit moves logarithms of standard deviations.
-        self.units = np.full(len(outputs), 1.0 / math.sqrt(2.0 * degrees))
-        floor = regression.family._floor
-        self.added = floor[outputs] / variances if len(floor) else np.zeros(len(outputs))
+        self.units, self.rounding, self.added = np.zeros((3, self.n_columns))
+        self.units[: self.n] = 1.0 / np.sqrt(2.0 * counts)
+        self.rounding[: self.n] = _ROUNDING * squares
+        if len(floor := regression.family._floor):
+            added = groups.members @ floor[outputs] / groups.sizes
+            self.added[: self.n] = added / self.variances
+
+    def _learn_matrix(self, name, statistics):
+        """Set what coordinates of coefficients are made of, after those of n variances."""
+        n = self.n
+        self.n_columns, self.root = n, np.zeros((0, 0))
+        self.parts = {"covariance": slice(0, n)} if n else {}
+        if "matrix" not in self.regression.learnt:
+            return
+        self._part = part = PartialRegression(self.regression, statistics)
+        S = part.S.diagonal()
+        self._precision = np.diag(np.divide(1.0, S, out=np.zeros_like(S), where=S > 0.0))
+        matrix = part._equations(self._precision)[0]
+        if len(matrix):
+            said = f"The data do not determine the {name}."
+            self.root = _inverse_root(matrix, said)
+            self.n_columns += len(matrix)
+            self.parts["matrix"] = slice(n, self.n_columns)
+            self._unit = 1.0 / math.sqrt(part.weight)
+
+    @property
+    def directions(self):
+        """Changes (m, p, q) of the matrix by coefficients."""
+        if "matrix" not in self.parts:
+            return np.zeros((0, *self.regression.matrix.shape))
+        units = np.eye(self.n_columns - self.n)
+        return np.array([self._part._moved(unit)[0] - self._part.B for unit in units])
 
     def score(self, statistics):
         """Return the scores; 0 where a variance has its least value and falls."""
-        contrast, degrees = self._contrast, float(statistics.degrees[0])
-        shift = contrast @ statistics.mean[0] - self.regression.offset[self.outputs]
+        contrast, n, groups = self._contrast, self.n, self.groups
+        shift = contrast @ statistics.mean[0] - self.regression.offset[groups.outputs]
         squares = ((contrast @ statistics.scatter[0]) * contrast).sum(axis=1)
-        squares += float(statistics.weight[0]) * shift**2
-        ratios = squares / self.variances + degrees * self.added
-        score = self.units * (ratios - degrees)
-        score[(self._least >= 0.99) & (ratios < degrees * (1.0 + self.rounding))] = 0.0
+        squares = groups.members @ (squares + float(statistics.weight[0]) * shift**2)
+        counts = float(statistics.degrees[0]) * groups.sizes
+        ratios = squares / self.variances + counts * self.added[:n]
+        score = np.zeros(self.n_columns)
+        score[:n] = self.units[:n] * (ratios - counts)
+        falls = ratios < counts * (1.0 + self.rounding[:n])
+        score[:n][(self._least >= 0.99) & falls] = 0.0
+        if "matrix" in self.parts:
+            part = PartialRegression(self.regression, statistics, self._part.origin)
+            score[n:] = self.root @ part._equations(self._precision)[1]
         return score[None]
 
     def _moved(self, v):
-        logs, outputs = 2.0 * self.units * v, self.outputs
+        logs, regression = 2.0 * self.units[: self.n] * v[: self.n], self.regression
         factors = np.maximum(np.exp(logs), np.minimum(self._least, 1.0))
-        regression, covariance = self.regression, self.regression.covariance.copy()
-        covariance[outputs, outputs] = self.variances * factors
-        parameters = AffineGaussian(*regression.parameters._arrays[:2], covariance[None])
-        return replace(regression, parameters=parameters), float(np.abs(logs).max())
+        covariance, outputs = regression.covariance.copy(), self.groups.outputs
+        covariance[outputs, outputs] = (self.variances * factors) @ self.groups.members
+        B, c = regression.parameters._arrays[:2]
+        largest = float(np.abs(logs).max(initial=0.0))
+        if "matrix" in self.parts:
+            B = self._part._moved(self.root.T @ v[self.n :])[0][None]
+            largest = max(largest, self._unit * float(np.abs(v[self.n :]).max()))
+        return replace(regression, parameters=AffineGaussian(B, c, covariance[None])), largest
 
     def raised(self, after, share):
         """Return variances raised that are near their least values, whose scores are lost."""
         is_low = self._least > _LOW
-        v = np.where(is_low, math.log(_RISE * share) / self.units, 0.0)
-        return self._moved(v)[0] if is_low.any() else None
+        if not is_low.any():
+            return None
+        v = np.zeros(self.n_columns)
+        v[: self.n][is_low] = math.log(_RISE * share) / self.units[: self.n][is_low]
+        return self._moved(v)[0]
 
     def floor_penalty(self, statistics):
-        return -0.5 * float(statistics.degrees[0]) * float(self.added.sum())
+        counts = float(statistics.degrees[0]) * self.groups.sizes
+        return -0.5 * float(counts @ self.added[: self.n])
 
 
 def _inverse_root(matrix, message):

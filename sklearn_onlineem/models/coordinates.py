@@ -64,8 +64,9 @@ class Coordinates:
     # Whether no other parameters have the same likelihood, so that any step tells how much longer
     # others should be.
     are_determined = False
-    # Where all coordinates are logarithms of standard deviations: by how much a unit moves each,
-    # and, as shares of variances, the rounding error of squares and what the M-step adds.
+    # Where coordinates are logarithms of standard deviations, and few others: by how much a unit
+    # moves each, and, as shares of variances, the rounding error of squares and what the M-step
+    # adds; 0 for the others.
     deviations = None
 
     def __init__(self, model, statistics):
@@ -78,7 +79,7 @@ class Coordinates:
             self.directions[node.field], self.is_smooth = own, self.is_smooth and own.is_smooth
             self._places.append((node, own, slice(start, stop)))
             if (shared := own.shared).stop != 0:
-                columns = _within(self._places[-1][2], shared)
+                columns = within(self._places[-1][2], shared)
                 self._shared += [columns] if columns.start < columns.stop else []
             start = stop
         self._effective_counts = np.concatenate(counts, axis=1)
@@ -158,10 +159,12 @@ class Coordinates:
         """Return how far v changes the model, as `Tangents.size`."""
         return max(own.size(v[:, place]) for _, own, place in self._places)
 
-    def climbed(self, data):
+    def climbed(self, data, most=100):
         """Return a model at a maximum, the reads that took, and the gain that is still promised.
 
-        That is in nats. None: no kernel climbs the likelihood of these data.
+        That is in nats. After them come derivatives, for `information`. The climb takes at `most`
+        this number of reads, and one for each derivative. None: no kernel climbs the likelihood of
+        these data.
         """
 
     def raised(self, after, share):
@@ -201,7 +204,7 @@ class Coordinates:
         for node, own, place in self._places:
             parts = own.parts or {node.name: slice(None)}
             for name, columns in parts.items():
-                found[self._said(node, name)] = _within(place, columns)
+                found[self._said(node, name)] = within(place, columns)
         return found
 
     def _said(self, node, name):
@@ -219,7 +222,7 @@ class Coordinates:
             raise ValueError(f"Standard errors of {self.what} {dead} require data of each.")
 
 
-def _within(place, columns):
+def within(place, columns):
     """Return the columns of a vector that are these of a node, which has a place in it."""
     start, stop, _ = columns.indices(place.stop - place.start)
     return slice(place.start + start, place.start + stop)

@@ -55,7 +55,7 @@ from sklearn_onlineem.models._varying import (
 )
 from sklearn_onlineem.models._varying import occupancies as varying_occupancies
 from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
-from sklearn_onlineem.models.coordinates import Coordinates, Node
+from sklearn_onlineem.models.coordinates import Coordinates, Node, within
 from sklearn_onlineem.models.forecasts import NormalForecast
 from sklearn_onlineem.models.regression import Regression, coordinates_of_regression
 from sklearn_onlineem.models.terminations import UNKNOWN_LENGTHS
@@ -423,12 +423,16 @@ class SystemCoordinates(Coordinates):
         }
         # Other coordinates of small variances have scores of few digits.
         largest = None if model.diffuse is None else _largest_noise(model)
-        made = (
-            VarianceCoordinates(node.name, *pair, own, largest[node.field == "emissions"][own])
-            if largest and (own := independent_variances(pair[0])) is not None
-            else node.directions(model, pair[1])
-            for node, pair in learnt.items()
-        )
+        made = []
+        for node, pair in learnt.items():
+            is_known = "matrix" not in pair[0].learnt
+            is_known |= node.field == "transitions" and not model.n_inputs
+            groups = independent_variances(pair[0]) if largest and is_known else None
+            if groups is None:
+                made.append(node.directions(model, pair[1]))
+            else:
+                of_all = largest[node.field == "emissions"]
+                made.append(VarianceCoordinates(node.name, *pair, groups, of_all))
         found = [(node, own) for node, own in zip(learnt, made, strict=True) if own.parts]
         if not found:
             raise ValueError("There are no standard errors of a system of which nothing is learnt.")
@@ -436,8 +440,9 @@ class SystemCoordinates(Coordinates):
 
     @property
     def are_determined(self):
-        # States have units of their own.
-        return not any("matrix" in own.parts for own in self.directions.values())
+        # States have units of their own, if these are not known.
+        learns_matrix = any("matrix" in own.parts for own in self.directions.values())
+        return self.deviations is not None or not learns_matrix
 
     def check_determined(self, n_observations, prior):
         """Refuse undetermined parameters, and first states of too few sequences."""
@@ -489,20 +494,59 @@ class SystemCoordinates(Coordinates):
         # All are learnt, and of unit information.
         return np.ones(self.shape)
 
-    def climbed(self, data):
+    @cached_property
+    def _order(self):
+        """Where variances, and after them coefficients, are in a vector."""
+        is_variance = self.deviations[0] > 0.0
+        return np.append(np.flatnonzero(is_variance), np.flatnonzero(~is_variance))
+
+    @property
+    def _variances(self):
+        return np.concatenate([own.variances for own in self.directions.values()])
+
+    def climbed(self, data, most=100):
         if self.deviations is None:
             return None
-        made, k, (units, _, added) = self.directions, self.model.n_components, self.deviations
-        outputs = [own.outputs + k * (name == "emissions") for name, own in made.items()]
-        variances = np.concatenate([own.variances for own in made.values()])
-        counts, outputs = data.total_weight / (2.0 * units**2), np.concatenate(outputs)
-        found = _diffuse.likeliest(self.model, data, outputs, counts, added * variances)
-        if found is None or found[1] == 1:
+        k, n_groups, variances = self.model.n_components, 0, self._variances
+        places = np.full(k + self.model.n_features, -1)
+        directions, root = np.zeros((0, k, k)), np.zeros((0, 0))
+        for name, own in self.directions.items():
+            at, own_places = own.groups.outputs, own.groups.places
+            places[at + k * (name == "emissions")] = own_places[at] + n_groups
+            n_groups += own.n
+            if "matrix" in own.parts:
+                directions, root = own.directions, own.root
+        units, _, added = (array[self._order] for array in self.deviations)
+        total, units = data.total_weight, units[:n_groups]
+        learnt = total / (2.0 * units**2), added[:n_groups] * variances, directions
+        learnt = *learnt, np.ascontiguousarray(root.T @ root) / total
+        values = np.append(np.sqrt(variances), np.zeros(len(root)))
+        found = _diffuse.likeliest(self.model, data, places, learnt, values, most)
+        if found is None:
             return None
-        return self.moved(0.5 * np.log(found[0] / variances)[None] / units), *found[1:]
+        values, derivatives, n_read, promised = found
+        logs, v = np.log(values[:n_groups] ** 2 / variances), np.zeros(self.shape)
+        changes = np.linalg.solve(root.T, values[n_groups:])
+        v[0, self._order] = np.append(0.5 * logs / units, changes)
+        return self.moved(v), n_read, promised, derivatives / total
+
+    def information(self, derivatives, score):
+        """Return the observed information of standard deviations, and coefficients.
+
+        `derivatives` are those of a climb, and `score` is the present one.
+        """
+        (units, _, added), back = self.deviations, np.argsort(self._order)
+        moves, halves = np.diag(2.0 * units), np.where(units > 0.0, 0.5, 1.0)
+        halves[units > 0.0] *= self._variances
+        for _, own, place in self._places:
+            if own.root.size:
+                matrix = within(place, own.parts["matrix"])
+                moves[matrix, matrix] = own.root.T
+        H = -moves.T @ (halves[:, None] * derivatives[back[:, None], back]) @ moves
+        return 0.5 * (H + H.T) + np.diag(2.0 * added - units * score)
 
     def raised(self, after, share):
-        return None if self.model.diffuse is None else super().raised(self.model, share)
+        return self._with([(node, own.raised(own, share)) for node, own, _ in self._places])
 
     def _said(self, node, name):
         return NAMES[node.field, name].replace("_", " ")

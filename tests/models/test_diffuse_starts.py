@@ -11,11 +11,14 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
+from sklearn_onlineem.em.certificate import _information
+from sklearn_onlineem.em.quasi_newton import Evaluation
 from sklearn_onlineem.families import Diagonal
 from sklearn_onlineem.families.linear_gaussian import LinearGaussian
 from sklearn_onlineem.models import _diffuse
 from sklearn_onlineem.models._kalman import Prepared
 from sklearn_onlineem.models._varying import Varying, expected_moments, known_of
+from sklearn_onlineem.models.fixed import FixedEntries
 from sklearn_onlineem.statistics import combine
 
 K, T = 3, 6
@@ -199,8 +202,9 @@ def test_a_climb_ends_at_a_maximum_over_the_learnt_variances(n_sequences, floor,
     data, _ = model.sample(n_sequences, rng, like)
     X = data.X.reshape(n_sequences, 80)
     X[:, [1, 20, 21]] = np.nan
-    outputs, added = np.array([2, 3]), np.full(2, floor)
+    places, added = np.array([-1, -1, 0, 1]), np.full(2, floor)
     counts = n_sequences * np.array([79.0, 77.0])
+    learnt = counts, added, np.zeros((0, 3, 3)), np.zeros((0, 0))
 
     def penalised(logs):
         variances = np.exp(logs)
@@ -211,11 +215,104 @@ def test_a_climb_ends_at_a_maximum_over_the_learnt_variances(n_sequences, floor,
         pseudo = counts * added / variances
         return 0.5 * pseudo.sum() - there.log_likelihood(data).sum()
 
-    variances, n_read, promised = _diffuse.likeliest(model, data, outputs, counts, added)
+    start = np.sqrt([0.2, 1.0])
+    roots, derivatives, n_read, promised = _diffuse.likeliest(
+        model, data, places, learnt, start, 100
+    )
     best = minimize(penalised, np.zeros(2), method="Nelder-Mead", options={"fatol": 1e-9})
-    assert penalised(np.log(variances)) < best.fun + 1e-4
+    assert penalised(2.0 * np.log(roots)) < best.fun + 1e-4
     assert 2 < n_read < 60
     assert 0.0 <= promised < 1e-4
+
+
+# What is learnt of transitions with a state without noise: entries, and others that are tied.
+ENTRIES = np.array([[False, True, False], [True, True, False], [False, False, False]])
+TURN = np.array(
+    [[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0] * 3], [[0.0, 1, 0], [-1.0, 0, 0], [0.0] * 3]]
+)
+
+
+def learning_transitions(model, tied):
+    """The model, of which independent noise and entries of the transitions are learnt."""
+    mask = TURN.any(axis=0) if tied else ENTRIES
+    fixed = FixedEntries(~mask, np.ones(K, bool), ~np.eye(K, dtype=bool), TURN if tied else None)
+    names = "transitions__matrix", "transitions__covariance", "emissions__covariance"
+    noise = {name: np.diag(value(model, name).diagonal()) for name in names[1:]}
+    if tied:
+        noise["transitions__covariance"] = np.diag([0.3, 0.3, 0.0])
+    model = changed(model, learnt=names, **noise)
+    diagonal = LinearGaussian(Diagonal())
+    moves = replace(model.transitions, family=diagonal, fixed=fixed)
+    return replace(model, transitions=moves, emissions=replace(model.emissions, family=diagonal))
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS.values() if not kind[-1]], ids=str)
+@pytest.mark.parametrize("lengths", [[2 * T], [70 * T], [2 * T, T, T, T, 2 * T]], ids=str)
+def test_transitions_are_learnt_from_smoothed_noise(kind, tied, lengths, rng, monkeypatch):
+    monkeypatch.setattr(_diffuse, "_MOST_ABREAST", 2)
+    model, data = draw(rng, kind)
+    model, sequences = learning_transitions(model, tied), draw_data(rng, lengths, model.n_features)
+    X = 3.0 + sequences.X
+    X[:T][np.isnan(data.X)] = np.nan
+    X[2 * T - 1] = np.nan
+    data = replace(sequences, rows=replace(sequences.rows, X=X))
+    found, log_likelihood = model.e_step(data)
+    monkeypatch.setattr(_diffuse, "_has_independent_noise", lambda model: False)
+    whole, expected = model.e_step(data)
+    # Rows are those of known coefficients.
+    assert not found.emissions.mean[:, :K].any()
+    assert whole.emissions.mean[:, :K].any()
+    assert_allclose(log_likelihood, expected, rtol=1e-9)
+    assert_allclose(found.transitions.mean, whole.transitions.mean, rtol=1e-8, atol=1e-9)
+    of_states = [part.transitions.scatter[:, :, :K] for part in (found, whole)]
+    assert_allclose(*of_states, rtol=1e-7, atol=1e-7)
+    ours, theirs = model.m_step(found), model.m_step(whole)
+    for name in ("transitions__matrix", "transitions__covariance", "emissions__covariance"):
+        assert_allclose(value(ours, name), value(theirs, name), rtol=1e-7, atol=1e-9)
+    parts = found.transitions, whole.transitions
+    assert_allclose(*map(model.transitions.expected_log_density, parts))
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("n_sequences", [1, 3])
+def test_a_climb_over_transitions_ends_at_a_maximum_and_knows_its_curvature(n_sequences, tied, rng):
+    model = learning_transitions(draw(rng, KINDS["all"])[0], tied)
+    A = np.array([[0.8, 0.3, 0.0], [-0.3, 0.8, 0.0], [0.0, 0.0, 1.0]])
+    start = {"initial__covariance": np.diag([4.0, 4.0, 0.0]), "transitions__matrix": A}
+    start["emissions__matrix"] = np.array([[1.0, 0.2, 1.0]])
+    model = replace(changed(model, **start), diffuse=np.array([False, False, True]))
+    like = LengthDistribution((np.array([150]), np.ones(1)))
+    data, _ = model.sample(n_sequences, rng, like)
+    X = data.X.reshape(n_sequences, 150)
+    X[:, [1, 20, 21]] = np.nan
+
+    def evaluation(model):
+        return Evaluation(model, *model.e_step(data), [], data)
+
+    about = evaluation(model).coordinates
+    there, n_read, promised, derivatives = about.climbed(data)
+    here = evaluation(there)
+    assert n_read > 2
+    assert 0.0 <= promised < 1e-4
+    # The score is the derivative of the likelihood, and the curvature that of the score.
+    v = rng.standard_normal(about.shape)
+    ahead, behind = (about.moved(step * v).log_likelihood(data).mean() for step in (1e-5, -1e-5))
+    assert_allclose((about.score(evaluation(model).statistics) * v).sum(), (ahead - behind) / 2e-5,
+                    rtol=1e-5)  # fmt: skip
+    score = here.coordinates.score(here.statistics)[0]
+    found = here.coordinates.information(derivatives, score)
+    assert_allclose(found, _information(here, evaluation, score), rtol=0.05, atol=0.02)
+    assert 0.5 * score @ np.linalg.solve(found, score) < 5e-4
+
+    def value_at(v):
+        try:
+            return -here.coordinates.moved(v[None]).log_likelihood(data).sum()
+        except ValueError:
+            return np.inf
+
+    best = minimize(value_at, np.zeros(len(score)), method="Nelder-Mead", options={"fatol": 1e-7})
+    assert value_at(np.zeros(len(score))) < best.fun + 5e-4
 
 
 def test_rows_that_do_not_determine_the_start_are_refused(rng):

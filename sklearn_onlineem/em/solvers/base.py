@@ -265,7 +265,8 @@ class Solver(Settings, ABC):
         """Return the score by which fits from several starts are compared: higher is better.
 
         It is a mean log-likelihood in nats per observation: of the last pass if the fit returns its
-        model, or nearly so; else of the data under the model that the fit returns.
+        model, or nearly so; else of the data under the model that the fit returns. It is far from
+        that of a single pass which has read the rows more than once.
 
         Parameters
         ----------
@@ -275,6 +276,8 @@ class Solver(Settings, ABC):
             Of the fit.
         """
         is_another = self.is_stochastic or getattr(self, "average_from", None) is not None
+        if len(progress.lower_bounds) == 1:
+            is_another |= progress.state.step.n_rows > data.n_rows
         if is_another or not progress.lower_bounds:
             return self.finished(progress.state).model.e_step(data)[1]
         return progress.lower_bounds[-1]

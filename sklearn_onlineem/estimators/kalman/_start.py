@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from numbers import Real
 
 import numpy as np
@@ -21,6 +22,7 @@ from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.gaussian import variance_floor
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.models.coordinates import coordinates_of
 from sklearn_onlineem.models.fixed import FixedEntries
 from sklearn_onlineem.models.linear_dynamical import (
     FIELDS,
@@ -79,8 +81,9 @@ class System:
     cycles: tuple[slice, ...] = ()
 
     @classmethod
-    def of_structure(cls, structure, noise_types, reg_covar):
-        """Return the system of components of one column, whose variances are learnt."""
+    @lru_cache(maxsize=32)
+    def of_structure(cls, structure, reg_covar, **noise_types):
+        """Return the system of a tuple of components of one column, whose variances are learnt."""
         if noise_types["transition_covariance"] == "spherical":
             raise ValueError(
                 "structure requires transition_covariance_type='full' or 'diag': its components"
@@ -126,7 +129,13 @@ class System:
     def of(self, data):
         """Return the system of data; ValueError if it needs inputs that these have not."""
         n_inputs = data.n_inputs // 2 if isinstance(data, SequencesWithInputs) else 0
-        system = replace(self.of_columns(data.n_features), n_inputs=n_inputs)
+        latest, key = self.__dict__.get("_latest"), (data.n_features, n_inputs)
+        if latest is None or latest[0] != key:
+            latest = self.__dict__["_latest"] = key, self._of_columns_and_inputs(*key)
+        return latest[1]
+
+    def _of_columns_and_inputs(self, n_features, n_inputs):
+        system = replace(self.of_columns(n_features), n_inputs=n_inputs)
         told = [] if self.em_vars is None or isinstance(self.em_vars, str) else [*self.em_vars]
         told += [name for name, mask in (self.params or {}).items() if mask is not False]
         lacking = [name for name in told if name in {*FIELDS_WITH_INPUTS} - {*system.fields}]
@@ -137,7 +146,7 @@ class System:
         if n_inputs and self.n_of_column:
             if "observation_input_weights" not in told:
                 raise ValueError("structure must have Inputs() where there are inputs.")
-            blank = {"observation_input_weights": np.zeros((data.n_features, n_inputs))}
+            blank = {"observation_input_weights": np.zeros((n_features, n_inputs))}
             system = replace(system, given=system.given | blank)
         return system
 
@@ -542,7 +551,10 @@ class SystemInitialiser(Initialiser):
         return model.seeing(data)
 
     def _likeliest(self, models, data):
-        """Return the model that is the likeliest after a few passes of batch EM over first rows."""
+        """Return the model that is the likeliest after few passes of batch EM over first rows.
+
+        A climb over the likelihood of a structure takes their place, where there is one.
+        """
         n_rows = min(data.n_rows, _MOST_ROWS)
         first = data.with_rows(
             data.rows[:n_rows], np.append(data.offsets[data.offsets < n_rows], n_rows)
@@ -552,6 +564,11 @@ class SystemInitialiser(Initialiser):
             prior = self.prior(model, data.n_features)
             pseudo = [] if prior is None else [(1.0 / len(first), prior)]
             try:
+                if self.system.n_of_column and prior is None:
+                    evidence, value = model.e_step(first)
+                    climbed = coordinates_of(model, evidence).climbed(first, _PASSES)
+                    if climbed is not None:
+                        return max(value, climbed[0].e_step(first)[1])
                 for _ in range(_PASSES):
                     model, _ = batch_step(model, first, pseudo)
                 return model.e_step(first)[1]

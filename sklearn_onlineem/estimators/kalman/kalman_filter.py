@@ -41,7 +41,7 @@ from sklearn_onlineem.models.linear_dynamical import (
 )
 from sklearn_onlineem.models.linear_dynamical_start import START_STATES
 from sklearn_onlineem.models.live_filters import MomentFilter
-from sklearn_onlineem.structure import Component, assembled
+from sklearn_onlineem.structure import Component, assembled, checked_structure
 
 _ARRAY = [None, Real, "array-like"]
 
@@ -264,7 +264,8 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
             given = [name for name in others if getattr(self, name) is not None]
             if given:
                 raise ValueError(f"structure determines {given[0]}: leave it out.")
-            return System.of_structure(self.structure, noise_types, self.reg_covar)
+            parts = tuple(checked_structure(self.structure))
+            return System.of_structure(parts, self.reg_covar, **noise_types)
         return System(
             {name: getattr(self, name) for name in FIELDS_WITH_INPUTS},
             self.n_dim_state,

@@ -292,9 +292,10 @@ def test_periods_of_cycles_are_found(rng):
     started = clone(kalman).set_params(max_iter=0).fit([X[:1], X])
     assert_allclose(periods(started), [5.0, 16.0], rtol=0.25)
     assert [*kalman.decompose(X)] == ["level", "cycle 1", "cycle 2"]
-    # A further start has other periods.
-    several = clone(kalman).set_params(n_init=3, random_state=0).fit(X)
-    assert several.score(X) >= kalman.score(X) - 1e-6
+    # Further starts have other periods, and some end at lower maxima.
+    for seed in range(4):
+        several = clone(kalman).set_params(n_init=3, random_state=seed).fit(X)
+        assert several.score(X) >= kalman.score(X) - 1e-3
     names = [*clone(kalman).set_params(structure=[Cycle(16), Cycle(5)]).fit(X).decompose(X)]
     assert names == ["cycle 16", "cycle 5"]
 
