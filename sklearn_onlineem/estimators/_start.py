@@ -33,7 +33,7 @@ from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.estimators.threads import single_threaded_blas, single_threaded_openmp
 from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.families import Family
-from sklearn_onlineem.families.capabilities import ConjugatePriors, Correlations
+from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel
@@ -607,8 +607,7 @@ def wide_pseudo_rows(family, rows, n_components, prior=None):
     parameters = _maximiser(family, statistics, n_features, prior)
     if n_alike < n_components:
         parameters = components(parameters, np.zeros(n_components, dtype=np.intp), n_alike)
-    if isinstance(family, Correlations):
-        parameters = family.diagonalised(parameters)
+    parameters = family.diagonalised(parameters)
     per_feature = family.n_parameters(parameters) / (n_components * n_features)
     return family.own_statistics(parameters, np.full(n_components, _WIDE_SHARE * per_feature))
 

@@ -122,12 +122,8 @@ def as_csr(X):
     if sparse.issparse(X):
         return X.data, X.indices, X.indptr, False
     n_rows, n_words = X.shape
-    return (
-        np.ascontiguousarray(X).ravel(),
-        np.arange(n_words),
-        np.arange(n_rows + 1) * n_words,
-        True,
-    )
+    pointers = np.arange(n_rows + 1) * n_words
+    return np.ascontiguousarray(X).ravel(), np.arange(n_words), pointers, True
 
 
 def moments(events, totals, weight, n_words):

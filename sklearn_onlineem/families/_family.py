@@ -18,7 +18,7 @@ from sklearn_onlineem._values import n_numbers
 from sklearn_onlineem.data.rows import Rows, task
 from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks
 from sklearn_onlineem.families._start_coordinates import standardised, unchanged
-from sklearn_onlineem.families.capabilities import Means, n_shared_parameters
+from sklearn_onlineem.families.capabilities import Means
 from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.statistics import Statistics, Sums
 
@@ -87,6 +87,20 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Rows; CSR as well as dense where the family `takes_sparse`.
         sample_weight : ndarray of shape (n_rows,), default=None
             Not below 0; None: 1 for each row.
+        """
+        return self
+
+    def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
+        """Return the family with a default prior, of `smoothing`, that makes up for missing values.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            The first data; NaN is missing.
+        sample_weight : ndarray of shape (n_rows,) or None
+            Not below 0; None: 1 for each row.
+        n_components : int
+            K.
         """
         return self
 
@@ -232,6 +246,20 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Source of random numbers.
         """
 
+    def sample_like(
+        self, parameters: Parameters, components: Integers, X: Floats, rng: np.random.Generator
+    ) -> Floats:
+        """Draw rows as `sample` does, with lengths of rows of X where lengths are not modelled.
+
+        Parameters
+        ----------
+        parameters, components, rng
+            As in `sample`.
+        X : array of shape (n, n_features)
+            Rows to draw lengths from; any number.
+        """
+        return self.sample(parameters, components, rng)
+
     def aligned(self, parameters: Parameters, reference: Parameters) -> Parameters:
         """Return parameters with parts of each component, if any, numbered as in a reference.
 
@@ -252,9 +280,53 @@ class Family(ABC, Generic[Parameters, Evidence]):
         """
         return n_numbers(parameters)
 
+    def n_shared_parameters(self, parameters: Parameters) -> int:
+        """Return how many of `n_parameters` are shared by all components, as a tied covariance is.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        """
+        return 0
+
+    def with_shared(self, parameters: Parameters, shared: Parameters) -> Parameters:
+        """Return parameters of which those that all components share, if any, are others.
+
+        By default means are not shared, and all else is.
+
+        Parameters
+        ----------
+        parameters, shared : object
+            Of K components each.
+        """
+        if not self.n_shared_parameters(parameters):
+            return parameters
+        return self.with_means(shared, self.means(parameters))
+
+    def diagonalised(self, parameters: Parameters) -> Parameters:
+        """Return parameters without correlations of features, which few rows cannot determine.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        """
+        return parameters
+
+    def n_values(self, rows: Rows) -> float:
+        """Return how many values a row has, on average, from which parameters are estimated.
+
+        Parameters
+        ----------
+        rows : Rows
+            Observations; most of their features may be 0, and say little.
+        """
+        return rows.n_features
+
     def _own_counts(self, parameters, n_components):
         """Return how many parameters that it does not share each component learns, (K,)."""
-        own = self.n_parameters(parameters) - n_shared_parameters(self, parameters)
+        own = self.n_parameters(parameters) - self.n_shared_parameters(parameters)
         return np.full(n_components, own / n_components)
 
     def effective_counts(self, statistics: Evidence) -> Floats:

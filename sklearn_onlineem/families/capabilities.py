@@ -225,20 +225,6 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
 
     lacking = "has no marginal distributions of some features, which rows with NaN need"
 
-    def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
-        """Return the family with a default prior, of `smoothing`, that makes up for missing values.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_features)
-            The first data; NaN is missing.
-        sample_weight : ndarray of shape (n_rows,) or None
-            Not below 0; None: 1 for each row.
-        n_components : int
-            K.
-        """
-        return self
-
     @abstractmethod
     def marginal_log_density(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:
         """Return the `log_density` of the observed values of each row; 0 where there are none.
@@ -386,85 +372,6 @@ class HiddenVariables(ABC, Generic[Parameters, Evidence]):
         rng : numpy.random.Generator
             Source of random numbers; draws must not depend on `n_threads`.
         """
-
-
-class Correlations(ABC, Generic[Parameters]):
-    """Families with correlations between features, which few rows cannot determine."""
-
-    @abstractmethod
-    def diagonalised(self, parameters: Parameters) -> Parameters:
-        """Return parameters without correlations.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        """
-
-
-class GivenLengths(ABC, Generic[Parameters]):
-    """Families of rows whose lengths are given, not modelled, so that draws take those of rows."""
-
-    @abstractmethod
-    def sample_like(
-        self, parameters: Parameters, components: Integers, X: Floats, rng: np.random.Generator
-    ) -> Floats:
-        """Draw rows as `sample` does, with lengths drawn from the rows of X.
-
-        Parameters
-        ----------
-        parameters, components, rng
-            As in `Family.sample`.
-        X : array of shape (n, n_features)
-            Rows to draw lengths from; any number.
-        """
-
-
-class FewValues(ABC):
-    """Families of rows most of whose features are 0 and say little of the parameters."""
-
-    @abstractmethod
-    def n_values(self, rows: Rows) -> float:
-        """Return how many values a row has, on average, from which parameters are estimated.
-
-        Parameters
-        ----------
-        rows : Rows
-            Observations, with their weights and labels.
-        """
-
-
-class SharedParameters(ABC, Generic[Parameters]):
-    """Families of which components may share parameters, such as a tied covariance."""
-
-    @abstractmethod
-    def n_shared_parameters(self, parameters: Parameters) -> int:
-        """Return how many of `n_parameters` are shared by all components.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        """
-
-    def with_shared(self, parameters: Parameters, shared: Parameters) -> Parameters:
-        """Return parameters of which those that all components share are others.
-
-        By default means are not shared, and all else is.
-
-        Parameters
-        ----------
-        parameters, shared : object
-            Of K components each.
-        """
-        return self.with_means(shared, self.means(parameters))
-
-
-def n_shared_parameters(family, parameters):
-    """Return the number of parameters that all components share."""
-    if not isinstance(family, SharedParameters):
-        return 0
-    return family.n_shared_parameters(parameters)
 
 
 def require(family, capability):

@@ -23,7 +23,6 @@ from sklearn_onlineem.families.capabilities import (
     ColumnDistributions,
     ConjugatePriors,
     Distribution,
-    GivenLengths,
     HiddenVariables,
     Means,
 )
@@ -94,7 +93,6 @@ def _put_alpha(family, parameters, alpha):
 class CompoundDirichlet(
     Family[Dirichlets, ExpectedLogs],
     Means[Dirichlets],
-    GivenLengths[Dirichlets],
     ConjugatePriors[Dirichlets, ExpectedLogs],
     HiddenVariables[Dirichlets, ExpectedLogs],
     ColumnDistributions[Dirichlets],

@@ -276,13 +276,8 @@ class _Matrices(Covariance):
 
     def _per_entry(self, gaussians):
         """Return means, covariances and what follows from these, as `_gaps` takes them."""
-        return (
-            gaussians.mean,
-            gaussians.covariance,
-            gaussians.precision,
-            gaussians.precision_factor,
-            gaussians.log_det,
-        )
+        g = gaussians
+        return g.mean, g.covariance, g.precision, g.precision_factor, g.log_det
 
     def _recentred(self, first, second, means, share, counts):
         """Return moments about the new means, times a share, from sums about the old ones."""
@@ -293,12 +288,9 @@ class _Matrices(Covariance):
     def _maximiser(self, statistics, previous, floor):
         """Return the M-step for both means and covariances."""
         covariance = np.empty(statistics.scatter.shape)
+        kept = covariance if previous is None else previous.covariance
         _centred_moments.covariances_from_scatter(
-            statistics.scatter,
-            statistics.degrees,
-            floor,
-            covariance if previous is None else previous.covariance,
-            covariance,
+            statistics.scatter, statistics.degrees, floor, kept, covariance
         )
         mean = kept_where_empty(statistics, previous)
         try:
@@ -511,13 +503,8 @@ class _Variances(Covariance):
 
     def _per_entry(self, gaussians):
         means, variances = gaussians.mean, gaussians.covariance
-        return (
-            means,
-            np.ascontiguousarray(np.broadcast_to(variances, means.shape)),
-            NOTHING,
-            self._factors(gaussians),
-            gaussians.log_det,
-        )
+        every = np.ascontiguousarray(np.broadcast_to(variances, means.shape))
+        return means, every, NOTHING, self._factors(gaussians), gaussians.log_det
 
     def _recentred(self, first, second, origin, share, counts):
         weight = counts[:, None]

@@ -28,11 +28,9 @@ from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
 from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
 from sklearn_onlineem.families.capabilities import (
     ColumnDistributions,
-    Correlations,
     Distribution,
     Marginals,
     PosteriorPredictives,
-    SharedParameters,
 )
 from sklearn_onlineem.families.covariance_shapes import (
     LARGEST_GUARD,
@@ -124,8 +122,6 @@ class Gaussian(
     PosteriorPredictives[Gaussians, Moments],
     Marginals[Gaussians, Moments],
     ColumnDistributions[Gaussians],
-    Correlations[Gaussians],
-    SharedParameters[Gaussians],
 ):
     r"""Gaussians.
 

@@ -17,7 +17,7 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import Rebuilt
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._family import Family
-from sklearn_onlineem.families.capabilities import Distribution, FewValues, Means, PosteriorMeans
+from sklearn_onlineem.families.capabilities import Distribution, Means, PosteriorMeans
 from sklearn_onlineem.families.covariance_shapes import (
     LOG_2_PI,
     NEGLIGIBLE,
@@ -246,7 +246,6 @@ class GaussianRegression(
     Family[Regressions, Moments],
     Means[Regressions],
     PosteriorMeans[Regressions, Moments],
-    FewValues,
 ):
     r"""Linear regressions with Gaussian noise, on inputs that are known.
 

@@ -11,16 +11,7 @@ import numpy as np
 
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem.families._family import Family
-from sklearn_onlineem.families.covariance_shapes import (
-    LARGEST_GUARD,
-    NEGLIGIBLE,
-    Diagonal,
-    Full,
-    Gaussians,
-    Spherical,
-    Tied,
-    TiedInGroups,
-)
+from sklearn_onlineem.families.covariance_shapes import LARGEST_GUARD, NEGLIGIBLE, Gaussians
 from sklearn_onlineem.families.tangents import Tangents, symmetric_exponential
 
 
@@ -291,13 +282,5 @@ def gaussian_tangents(family: Family, parameters: Gaussians) -> Tangents:
     family, parameters : Gaussian, Gaussians
         The family, and its parameters.
     """
-    return _TANGENTS[type(family.covariance)](family, parameters)
-
-
-_TANGENTS = {
-    Diagonal: AxisTangents,
-    Full: MatrixTangents,
-    Spherical: AxisTangents,
-    Tied: MatrixTangents,
-    TiedInGroups: MatrixTangents,
-}
+    kind = MatrixTangents if parameters.covariance.ndim == 3 else AxisTangents
+    return kind(family, parameters)

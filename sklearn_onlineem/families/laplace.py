@@ -274,10 +274,8 @@ class Laplace(
         return rng.laplace(parameters.location[components], parameters.scale[components])
 
     def marginal_log_density(self, parameters: Laplaces, X: Floats, n_threads: int = 1) -> Floats:
-        logs, out = (
-            np.log(2.0 * parameters.scale),
-            np.empty((len(X), len(parameters.scale)), X.dtype),
-        )
+        logs = np.log(2.0 * parameters.scale)
+        out = np.empty((len(X), len(parameters.scale)), X.dtype)
         for start in range(0, len(X), _BLOCK):
             block = X[start : start + _BLOCK].astype(np.float64, copy=False)
             observed = ~np.isnan(block)
@@ -308,9 +306,6 @@ class Laplace(
 
     def distribution(self, parameters: Laplaces, column: int) -> Distribution:
         return stats.laplace(parameters.location[:, column], parameters.scale[:, column])
-
-    def n_parameters(self, parameters: Laplaces) -> int:
-        return 2 * parameters.location.size
 
     def prior_statistics(
         self,

@@ -18,7 +18,6 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._e_step import drawn_from
 from sklearn_onlineem.families._family import normalised
-from sklearn_onlineem.families.capabilities import FewValues
 from sklearn_onlineem.families.multinomial import GroupedCounts
 from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.families.tangents import Shares, ShareTangents
@@ -117,7 +116,7 @@ def _put_transitions(family, parameters, transitions):
 
 
 @dataclass(frozen=True)
-class MarkovChain(GroupedCounts, FewValues):
+class MarkovChain(GroupedCounts):
     r"""Sequences of S symbols, each a row of counts: the first symbol, then the transitions.
 
     .. math::

@@ -25,16 +25,11 @@ from sklearn_onlineem.families._mixture_quantiles import mixture_quantiles
 from sklearn_onlineem.families.capabilities import (
     ColumnDistributions,
     ConjugatePriors,
-    Correlations,
     Distribution,
-    FewValues,
-    GivenLengths,
     HiddenVariables,
     Marginals,
     Means,
     PosteriorMeans,
-    SharedParameters,
-    n_shared_parameters,
     require,
 )
 from sklearn_onlineem.families.gaussian import variances
@@ -283,10 +278,6 @@ class MixtureOf(
     Marginals[Submixtures, SubmixtureStatistics],
     HiddenVariables[Submixtures, SubmixtureStatistics],
     ColumnDistributions[Submixtures],
-    Correlations[Submixtures],
-    SharedParameters[Submixtures],
-    GivenLengths[Submixtures],
-    FewValues,
 ):
     r"""Mixtures of a family, one for each component or hidden state.
 
@@ -392,8 +383,6 @@ class MixtureOf(
         return replace(bound, spread=variances(X, sample_weight)[1])
 
     def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
-        if not isinstance(self.family, Marginals):
-            return self
         return self._with(self.family.with_gaps(X, sample_weight, n_components * self.n_mix))
 
     def learning_all(self) -> Self:
@@ -614,10 +603,8 @@ class MixtureOf(
     def sample_like(
         self, parameters: Submixtures, components: Integers, X: Floats, rng: np.random.Generator
     ) -> Floats:
-        family, chosen = self.family, self._chosen(parameters, components, rng)
-        if not isinstance(family, GivenLengths):
-            return family.sample(parameters.inner, chosen, rng)
-        return family.sample_like(parameters.inner, chosen, X, rng)
+        chosen = self._chosen(parameters, components, rng)
+        return self.family.sample_like(parameters.inner, chosen, X, rng)
 
     # ------------------------------------------------------------------------------ capabilities
 
@@ -637,11 +624,9 @@ class MixtureOf(
         if self.tied:
             inner = self._parts(parameters.inner, len(parameters.weights))
             return self.family.n_parameters(inner)
-        return n_shared_parameters(self.family, parameters.inner)
+        return self.family.n_shared_parameters(parameters.inner)
 
     def with_shared(self, parameters: Submixtures, shared: Submixtures) -> Submixtures:
-        if not self.n_shared_parameters(parameters):
-            return parameters
         if self.tied:
             parts = self._parts(shared.inner, len(shared.weights))
             return replace(parameters, inner=self._repeated(parts, len(parameters.weights)))
@@ -655,12 +640,9 @@ class MixtureOf(
         return counts.reshape(statistics.counts.shape).sum(axis=1)
 
     def n_values(self, rows: Rows) -> float:
-        few = isinstance(self.family, FewValues)
-        return self.family.n_values(rows) if few else rows.n_features
+        return self.family.n_values(rows)
 
     def diagonalised(self, parameters: Submixtures) -> Submixtures:
-        if not isinstance(self.family, Correlations):
-            return parameters
         return replace(parameters, inner=self.family.diagonalised(parameters.inner))
 
     def check_means(self, means: Floats) -> None:

@@ -21,16 +21,11 @@ from sklearn_onlineem.families._linear_factors import linear_factor
 from sklearn_onlineem.families.capabilities import (
     ColumnDistributions,
     ConjugatePriors,
-    Correlations,
     Distribution,
-    FewValues,
-    GivenLengths,
     HiddenVariables,
     Marginals,
     Means,
     PosteriorMeans,
-    SharedParameters,
-    n_shared_parameters,
     require,
 )
 from sklearn_onlineem.statistics import Statistics, combine
@@ -62,10 +57,6 @@ class Product(
     Marginals[Factors, ProductStatistics],
     HiddenVariables[Factors, ProductStatistics],
     ColumnDistributions[Factors],
-    Correlations[Factors],
-    SharedParameters[Factors],
-    GivenLengths[Factors],
-    FewValues,
 ):
     r"""Groups of columns, each of a family of its own, independent within a component.
 
@@ -135,12 +126,8 @@ class Product(
         return replace(self, families=tuple(families))
 
     def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
-        families = (
-            family.with_gaps(rows, sample_weight, n_components)
-            if isinstance(family, Marginals)
-            else family
-            for family, rows in self._groups(X)
-        )
+        groups = self._groups(X)
+        families = [family.with_gaps(rows, sample_weight, n_components) for family, rows in groups]
         return replace(self, families=tuple(families))
 
     def check(self, X: Floats) -> None:
@@ -268,11 +255,8 @@ class Product(
     ) -> Floats:
         drawn = []
         for family, rows, own in self._groups(X, parameters):
-            if isinstance(family, GivenLengths):
-                known = rows[~np.isnan(rows).any(axis=1)]
-                drawn.append(family.sample_like(own, components, known, rng))
-            else:
-                drawn.append(family.sample(own, components, rng))
+            known = rows[~np.isnan(rows).any(axis=1)]
+            drawn.append(family.sample_like(own, components, known, rng))
         return self._joined(drawn)
 
     def _joined(self, parts):
@@ -287,12 +271,11 @@ class Product(
         return sum(family.n_parameters(own) for family, own in self._each(parameters))
 
     def n_shared_parameters(self, parameters: Factors) -> int:
-        return sum(n_shared_parameters(family, own) for family, own in self._each(parameters))
+        return sum(family.n_shared_parameters(own) for family, own in self._each(parameters))
 
     def with_shared(self, parameters: Factors, shared: Factors) -> Factors:
         return tuple(
-            family.with_shared(own, other) if n_shared_parameters(family, own) else own
-            for family, own, other in self._each(parameters, shared)
+            family.with_shared(own, other) for family, own, other in self._each(parameters, shared)
         )
 
     def effective_counts(self, statistics: ProductStatistics) -> Floats:
@@ -302,17 +285,11 @@ class Product(
         return np.mean(counts, axis=0)
 
     def n_values(self, rows: Rows) -> float:
-        total = 0.0
-        for family, X in self._groups(rows.X):
-            few = isinstance(family, FewValues)
-            total += family.n_values(replace(rows, X=X)) if few else X.shape[1]
-        return total
+        groups = self._groups(rows.X)
+        return sum(family.n_values(Rows.unchecked(X, rows.sample_weight)) for family, X in groups)
 
     def diagonalised(self, parameters: Factors) -> Factors:
-        return tuple(
-            family.diagonalised(own) if isinstance(family, Correlations) else own
-            for family, own in self._each(parameters)
-        )
+        return tuple(family.diagonalised(own) for family, own in self._each(parameters))
 
     # -------------------------------------------------------------------------------------- means
 

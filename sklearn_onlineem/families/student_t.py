@@ -22,12 +22,10 @@ from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families.capabilities import (
     ColumnDistributions,
     ConjugatePriors,
-    Correlations,
     Distribution,
     HiddenVariables,
     Marginals,
     Means,
-    SharedParameters,
 )
 from sklearn_onlineem.families.covariance_shapes import (
     Covariance,
@@ -235,8 +233,6 @@ class StudentT(
     HiddenVariables[StudentTs, StudentTStatistics],
     Marginals[StudentTs, StudentTStatistics],
     ColumnDistributions[StudentTs],
-    Correlations[StudentTs],
-    SharedParameters[StudentTs],
 ):
     r"""Multivariate Student's t distributions: Gaussians with heavy tails.
 
@@ -412,10 +408,8 @@ class StudentT(
         n_threads: int = 1,
     ) -> StudentTStatistics:
         about = self.covariance._about(parameters.gaussians, X)
-        ratios, degrees = (
-            self._ratios(parameters, about, X, n_threads),
-            parameters.degrees_of_freedom,
-        )
+        ratios = self._ratios(parameters, about, X, n_threads)
+        degrees = parameters.degrees_of_freedom
         u = rng.standard_gamma(np.broadcast_to(0.5 * (degrees + X.shape[1]), ratios.shape))
         u *= 2.0 / (degrees * ratios)
         return self._statistics(about, X, posterior, u, u - 1.0 - np.log(u), n_threads)
@@ -630,13 +624,7 @@ class StudentT(
         return np.where(np.isnan(X), drawn, X).astype(X.dtype, copy=False)
 
     def prior_statistics(
-        self,
-        n_components: int,
-        *,
-        n_features: int,
-        mean: ArrayLike = 0.0,
-        mean_precision: float = 0.0,
-        **of_covariance: ArrayLike | None,
+        self, n_components: int, *, n_features: int, **of_gaussian: ArrayLike | None
     ) -> StudentTStatistics:
         """Return a prior of centres and scale matrices, that of `Gaussian` of the same covariance.
 
@@ -646,16 +634,12 @@ class StudentT(
         ----------
         n_components, n_features : int
             K, and columns of a row.
-        mean, mean_precision, **of_covariance
+        **of_gaussian
             As in :meth:`Gaussian.prior_statistics`, with scale matrices for covariances.
         """
-        moments = self._gaussian.prior_statistics(
-            n_components, n_features=n_features, mean=mean, mean_precision=mean_precision,
-            **of_covariance,
-        )  # fmt: skip
-        return StudentTStatistics(
-            moments, Sums(np.zeros(n_components), np.zeros((n_components, 1)))
-        )
+        prior = self._gaussian.prior_statistics(n_components, n_features=n_features, **of_gaussian)
+        nothing = Sums(np.zeros(n_components), np.zeros((n_components, 1)))
+        return StudentTStatistics(prior, nothing)
 
     @property
     def prior_keys(self) -> list[str]:

@@ -18,7 +18,7 @@ from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._family import Family
-from sklearn_onlineem.families.capabilities import ConjugatePriors, Distribution, FewValues
+from sklearn_onlineem.families.capabilities import ConjugatePriors, Distribution
 from sklearn_onlineem.families.covariance_shapes import NEGLIGIBLE
 from sklearn_onlineem.families.gaussian import Gaussian
 from sklearn_onlineem.families.gaussian_regression import (
@@ -202,9 +202,7 @@ Evidence = TypeVar("Evidence", bound=WorkingStatistics)
 
 
 @dataclass(frozen=True, eq=False)
-class WorkingRegression(
-    Family[Regressions, Evidence], ConjugatePriors[Regressions, Evidence], FewValues
-):
+class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressions, Evidence]):
     """Contract of regressions whose M-step is least squares of working responses.
 
     Parameters

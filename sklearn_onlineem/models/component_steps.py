@@ -8,7 +8,6 @@ from scipy.special import rel_entr
 
 from sklearn_onlineem._values import components, joined
 from sklearn_onlineem.families._e_step import log_density_of, log_of, statistics_of
-from sklearn_onlineem.families.capabilities import n_shared_parameters
 from sklearn_onlineem.statistics import combine
 
 # Python looks for Ctrl-C between chunks.
@@ -47,7 +46,7 @@ class ComponentSteps:
     def __init__(self, model, data, prior=None, order="gain"):
         self._data, self._prior, self._order = data, prior, order
         family, parameters = model.family, model.parameters
-        self._shares_parameters = n_shared_parameters(family, parameters) > 0
+        self._shares_parameters = family.n_shared_parameters(parameters) > 0
         n = model.n_components
         self._excess = np.zeros(n) if prior is None else prior.counts / data.total_weight
         self._is_known = np.isin(np.arange(n), () if data.labels is None else data.labels)

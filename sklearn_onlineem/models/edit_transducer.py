@@ -138,7 +138,7 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
             return by_weight(self.e_step, data, rng)
         weights = self.operations.weights(self.probabilities)
         total, log_likelihood = np.zeros(len(self.probabilities)), 0.0
-        for chunk, wide in _chunks(data):
+        for chunk, wide in _chunks(data.sources.lengths, data.targets.lengths):
             counts, log_likelihoods = self._expected(weights, data, chunk, wide, rng)
             total[:-1] += counts
             log_likelihood += log_likelihoods.sum()
@@ -192,7 +192,7 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     def _log_probabilities(self, data, best):
         out = np.empty(len(data))
         weigh = self._weigher(data.sources, data.targets, best, data.n_threads)
-        for chunk, wide in _chunks(data):
+        for chunk, wide in _chunks(data.sources.lengths, data.targets.lengths):
             out[chunk] = weigh(_same(chunk), wide)
         return out
 
@@ -245,13 +245,7 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         weigh = self._weigher(sources, targets, best, n_threads)
         rows = np.argsort(sources.lengths, kind="stable")
         # Short targets, and long ones, each in the order of their lengths.
-        groups = length_order(
-            np.zeros(len(targets), dtype=np.int64),
-            targets.lengths,
-            _edit_lattice.LONG,
-            np.inf,
-            _edit_lattice.PAIRS_PER_LATTICE,
-        )
+        groups = _chunks(np.zeros(len(targets), dtype=np.int64), targets.lengths, np.inf)
         for columns, wide in groups:
             n_cells = (sources.lengths[rows] + 1.0) * (targets.lengths[columns] + 1.0).sum()
             cuts = np.flatnonzero(np.diff(np.cumsum(n_cells) // _CHUNK_CELLS)) + 1
@@ -286,14 +280,8 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         return visible, _gathered(drawn, owner, n)
 
 
-def _chunks(data):
-    return length_order(
-        data.sources.lengths,
-        data.targets.lengths,
-        _edit_lattice.LONG,
-        _CHUNK_CELLS,
-        _edit_lattice.PAIRS_PER_LATTICE,
-    )
+def _chunks(n, m, n_cells=_CHUNK_CELLS):
+    return length_order(n, m, _edit_lattice.LONG, n_cells, _edit_lattice.PAIRS_PER_LATTICE)
 
 
 def _same(chunk):

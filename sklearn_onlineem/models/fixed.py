@@ -11,7 +11,6 @@ from scipy.sparse.csgraph import connected_components
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import Rebuilt, components, with_components
 from sklearn_onlineem.families import Family
-from sklearn_onlineem.families.capabilities import n_shared_parameters
 
 # Rounding error of sums of probabilities after many M-steps.
 _ROUNDING = 1e-12
@@ -135,7 +134,7 @@ class Fixed:
         if self.probabilities is not None:
             free = ~self.probabilities & is_learnt[:, None, None]
             return int(np.maximum(free.sum(axis=2) - 1, 0).sum())
-        shared = 0 if self.fixes_all_components else n_shared_parameters(family, parameters)
+        shared = 0 if self.fixes_all_components else family.n_shared_parameters(parameters)
         return shared + round(family._own_counts(parameters, len(used))[is_learnt].sum())
 
 

@@ -26,8 +26,6 @@ from sklearn_onlineem.families._collapsed import drawn_proportions
 from sklearn_onlineem.families._e_step import drawn_from, e_step_in_blocks, log_density_of
 from sklearn_onlineem.families._word_tables import TableField, WordTable
 from sklearn_onlineem.families.capabilities import (
-    FewValues,
-    GivenLengths,
     HiddenVariables,
     PosteriorMeans,
     PosteriorPredictives,
@@ -306,9 +304,7 @@ class MixtureModel(
         return reinitialised(self, self.without_gaps(data))
 
     def observations_needed(self, data: Rows) -> float:
-        few = isinstance(self.family, FewValues)
-        n_values = self.family.n_values(data) if few else data.n_features
-        return max(1, self.family.n_parameters(self.parameters)) / n_values
+        return max(1, self.family.n_parameters(self.parameters)) / self.family.n_values(data)
 
     def newton_step(self, data: Rows) -> tuple[MixtureModel, float, bool]:
         # The family implements it for a single component.
@@ -443,7 +439,7 @@ class MixtureModel(
         self, n: int, rng: np.random.Generator, like: Rows | None = None
     ) -> tuple[Floats, Integers]:
         components = rng.choice(self.n_components, size=n, p=self.weights)
-        if like is None or not isinstance(self.family, GivenLengths):
+        if like is None:
             return self.family.sample(self.parameters, components, rng), components
         return self.family.sample_like(self.parameters, components, like.X, rng), components
 

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.sequences import SequencesWithInputs
 from sklearn_onlineem.families import Family
+from sklearn_onlineem.families.linear_gaussian import joined
 from sklearn_onlineem.models.forecasts import mixture_quantiles
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 
@@ -237,13 +238,7 @@ class LaggedRows:
         found = rests.sum(axis=1), *_mixed(_shares(rests), rows, noise)
         if seen is not None and not np.isnan(seen).any():
             rows, noise, across = np.broadcast_to(seen, rows.shape), 0.0 * noise, 0.0 * across
-        joint = np.concatenate(
-            [
-                np.concatenate([noise, across], axis=-1),
-                np.concatenate([across.mT, spreads], axis=-1),
-            ],
-            axis=-2,
-        )
+        joint = joined(noise, across.mT, spreads)
         means = np.concatenate([rows, means], axis=-1)[..., :n_lagged]
         after = rests, means, joint[..., :n_lagged, :n_lagged]
         return found, LaggedRows(model, *map(_with_none, after))

@@ -19,7 +19,6 @@ from scipy.linalg import lapack
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._values import components, take, with_components
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families.capabilities import n_shared_parameters
 from sklearn_onlineem.models._model import divergences
 from sklearn_onlineem.models.capabilities import SplitMergeStep
 from sklearn_onlineem.statistics import combine
@@ -142,7 +141,7 @@ class _Whole:
         self.shares = sparse.coo_array((share, (k, number)), shape).tocsr()
         weight = rows.sample_weight
         self.weight = np.ones(len(rows)) if weight is None else weight
-        self.n_shared = n_shared_parameters(model.family, model.parameters)
+        self.n_shared = model.family.n_shared_parameters(model.parameters)
         needed = _VALUES_PER_PARAMETER * model.observations_needed(rows) / model.n_components
         self.n_rows, self.least_share = n_rows, needed / n_rows
 
@@ -483,7 +482,7 @@ def reinitialised(model, data):
 
 def _sharing(model, rows):
     """Return the mixture with what components share learnt from rows, such as one covariance."""
-    if n_shared_parameters(model.family, model.parameters) == 0:
+    if model.family.n_shared_parameters(model.parameters) == 0:
         return model
     n = model.n_components
     for _ in range(_SHARING_STEPS):

@@ -25,7 +25,6 @@ from sklearn_onlineem._values import components, take
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import BayesianOnline, Constant, Forgetting, Online, Restart
 from sklearn_onlineem.families import Gaussians
-from sklearn_onlineem.families.capabilities import n_shared_parameters
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.split_merge import reinitialised
 
@@ -57,7 +56,7 @@ def test_an_empty_component_is_reinitialised_as_half_of_what_covers_two_clusters
     assert gain > np.log(1e6)
     np.testing.assert_allclose(move.model.weights[2], 0.399, rtol=1e-12)
     np.testing.assert_allclose(move.model.weights.sum(), 1.0, rtol=1e-12)
-    if n_shared_parameters(model.family, model.parameters) == 0:
+    if model.family.n_shared_parameters(model.parameters) == 0:
         third = [take(m.parameters, [2, 2, 2]) for m in (model, move.model)]
         assert_close(third[1], third[0], rtol=1e-4)
     found = move.model.posterior(data).argmax(axis=1)

@@ -24,7 +24,6 @@ from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.em.stopping import Never
 from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians, Poisson, Tied, gamma, wishart
-from sklearn_onlineem.families.capabilities import n_shared_parameters
 from sklearn_onlineem.families.gamma import increasing_root
 from sklearn_onlineem.families.tangents import Tangents, tangents_of
 from sklearn_onlineem.models import component_steps
@@ -36,7 +35,7 @@ K = 3
 
 def shares_parameters(case, rng):
     model = case.draw(rng)
-    return n_shared_parameters(model.family, model.parameters) > 0
+    return model.family.n_shared_parameters(model.parameters) > 0
 
 
 SEPARATE = [case for case in MIXTURES if not shares_parameters(case, np.random.default_rng(0))]
