@@ -12,11 +12,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
-from sklearn_onlineem._kernels import _counts, _natural
+from sklearn_onlineem._kernels import _natural
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem.data.rows import task
+from sklearn_onlineem.families._family import linear_log_density, linear_statistics
 
 # Entries near zero, by the mean of their row, and the factor by which an M-step leaves zero.
 _NEAR_ZERO, _GROWTH = 1e-3, 1.005
@@ -182,34 +181,13 @@ class Tangents(Directions, ABC):
 
     def forms(self, X, natural, offset, n_threads):
         """Return natural_k . phi(x_n) + offset_k, of shape (n_rows, K)."""
-        rows = self.rows(X)
-        out = np.empty((rows.shape[0], len(natural)), rows.dtype)
-        if sparse.issparse(rows):
-            csr = rows.data, rows.indices, rows.indptr
-            wanted = task(out=out)
-            _counts.mixture_pass(*csr, natural.T.copy(), offset, wanted, None, None, n_threads)
-        else:
-            _natural.mixture_pass(
-                rows, None, np.zeros(rows.shape[1]), self.kernel, natural, offset, task(out=out),
-                None, None, n_threads,
-            )  # fmt: skip
-        return out
+        return linear_log_density(self.rows(X), None, natural, offset, n_threads, self.kernel)
 
     def sums(self, X, weights, n_threads):
         """Return sums over rows of weights of any sign, (K,), and times phi, (K, n_features)."""
-        rows, weights = self.rows(X), np.ascontiguousarray(weights)
-        counts, totals = np.empty(weights.shape[1]), np.empty(self.mean.shape)
-        given = task(responsibilities=weights)
-        if sparse.issparse(rows):
-            totals = totals.T.copy()
-            csr = rows.data, rows.indices, rows.indptr
-            _counts.mixture_pass(*csr, None, None, given, counts, totals, n_threads)
-            return counts, totals.T
-        _natural.mixture_pass(
-            rows, None, np.zeros(rows.shape[1]), self.kernel, None, None, given, counts, totals,
-            n_threads,
-        )  # fmt: skip
-        return counts, totals
+        n_statistics = self.mean.shape[1]
+        found = linear_statistics(self.rows(X), weights, n_threads, self.kernel, n_statistics)
+        return found.weight, found.total
 
     def size(self, v):
         """Return the relative change of log densities along v."""
