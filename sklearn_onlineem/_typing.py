@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
@@ -19,6 +19,9 @@ class SparseArray(Protocol):
 # float32 if the data are float32, else float64.
 Floats: TypeAlias = NDArray[np.floating]
 Integers: TypeAlias = NDArray[np.integer]
+Bools: TypeAlias = NDArray[np.bool]
+# From rows to coordinates.
+Maps: TypeAlias = tuple[Callable[[Floats], Floats], ...]
 # A list for a list of sequences, an array for one array.
 FloatsOrList: TypeAlias = Floats | list[Floats]
 IntegersOrList: TypeAlias = Integers | list[Integers]
@@ -38,6 +41,7 @@ class Where(TypedDict, total=False):
     future_inputs: SequenceData | None
 
 
+Generator: TypeAlias = np.random.Generator
 RandomState: TypeAlias = int | np.random.RandomState | None
 
 # A decorator that returns a function of the same type.

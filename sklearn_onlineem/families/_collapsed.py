@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import gammaln
 
 from sklearn_onlineem._checks import above, at_least
 from sklearn_onlineem._kernels import _collapsed_counts
-from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem._typing import Bools, Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import components
 from sklearn_onlineem.data.sparse import checked_csr
 from sklearn_onlineem.families._events import as_csr
@@ -117,7 +116,7 @@ class CollapsedCounts(PosteriorPredictives[Floats, Sums]):
         concentration: Floats,
         uniforms: Floats,
         learns_shares: bool = True,
-        fixed: tuple[NDArray[np.bool], Floats] | None = None,
+        fixed: tuple[Bools, Floats] | None = None,
     ) -> float:
         form, rows, first, further = self._swept(prior, X)
         base, known, log_density = self.log_base_measure(X), np.empty(0, np.intp), None

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn_onlineem._kernels import _centred_moments, _counts, _natural
 from sklearn_onlineem._kernels._forward_backward import normalise_rows
 from sklearn_onlineem._kernels._rows import largest_magnitude
-from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers, Maps
 from sklearn_onlineem._values import n_numbers
 from sklearn_onlineem.data.rows import Rows, task
 from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks
@@ -117,9 +117,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Rows; CSR as well as dense where the family `takes_sparse`.
         """
 
-    def start_coordinates(
-        self, X: Floats, sample_weight: Floats | None = None
-    ) -> tuple[Callable[[Floats], Floats], ...]:
+    def start_coordinates(self, X: Floats, sample_weight: Floats | None = None) -> Maps:
         """Return maps from rows to coordinates in which k-means finds clusters to start from.
 
         If there are several, starts compare the likelihood of their clusters. By default dense
@@ -231,9 +229,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         return -float(self.effective_counts(statistics) @ divergences)
 
     @abstractmethod
-    def sample(
-        self, parameters: Parameters, components: Integers, rng: np.random.Generator
-    ) -> Floats:
+    def sample(self, parameters: Parameters, components: Integers, rng: Generator) -> Floats:
         """Draw one row from each of the given components, an ndarray of shape (n_rows, n_features).
 
         Parameters
@@ -247,7 +243,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         """
 
     def sample_like(
-        self, parameters: Parameters, components: Integers, X: Floats, rng: np.random.Generator
+        self, parameters: Parameters, components: Integers, X: Floats, rng: Generator
     ) -> Floats:
         """Draw rows as `sample` does, with lengths of rows of X where lengths are not modelled.
 

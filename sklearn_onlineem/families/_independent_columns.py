@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from scipy import sparse
 
-from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._family import (
     ExponentialFamily,
@@ -51,11 +51,7 @@ class IndependentColumns(Marginals[Parameters, Evidence]):
         return filled(X, values)
 
     def drawn(
-        self,
-        parameters: Parameters,
-        X: FloatsOrSparse,
-        components: Integers,
-        rng: np.random.Generator,
+        self, parameters: Parameters, X: FloatsOrSparse, components: Integers, rng: Generator
     ) -> FloatsOrSparse:
         rows, columns = _gaps(X)
         return filled(X, self._drawn_values(parameters, components[rows], columns, X.shape[1], rng))

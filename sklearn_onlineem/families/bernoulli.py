@@ -11,7 +11,7 @@ from scipy import stats
 
 from sklearn_onlineem._checks import above, check_setting
 from sklearn_onlineem._kernels import _collapsed_counts
-from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers
 from sklearn_onlineem.data.sparse import stored_values
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
@@ -105,7 +105,7 @@ class Bernoulli(ExponentialColumns, ColumnDistributions[Floats], _collapsed.Coll
     def distribution(self, parameters: Floats, column: int) -> Distribution:
         return stats.bernoulli(parameters[:, column])
 
-    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
+    def sample(self, parameters: Floats, components: Integers, rng: Generator) -> Floats:
         p = parameters[components]
         return (rng.random(p.shape) < p).astype(np.float64)
 
@@ -152,7 +152,7 @@ class Bernoulli(ExponentialColumns, ColumnDistributions[Floats], _collapsed.Coll
         of_noughts = np.log(beta / (alpha + beta)).sum(axis=1)
         return _collapsed.over_values(X, len(alpha), log_odds) + of_noughts
 
-    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
+    def draw_from_posterior(self, statistics: Sums, rng: Generator) -> Floats:
         return self.regularise(rng.beta(*self._alpha_and_beta(statistics)))
 
     def _swept(self, prior, X):

@@ -9,9 +9,9 @@ from inspect import Parameter, signature
 from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Bools, Floats, Generator, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._e_step import e_step_in_blocks
 from sklearn_onlineem.statistics import Statistics
@@ -124,9 +124,7 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
 
     lacking = "has no posterior predictive in closed form, which collapsed Gibbs sampling needs"
 
-    def with_fixed(
-        self, parameters: Parameters, components: NDArray[np.bool] | None = None
-    ) -> Self:
+    def with_fixed(self, parameters: Parameters, components: Bools | None = None) -> Self:
         """Return a family with values of what it does not learn, which posteriors of the rest need.
 
         Parameters
@@ -139,7 +137,7 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
         """
         return self
 
-    def learns_all(self, n_components: int) -> NDArray[np.bool]:
+    def learns_all(self, n_components: int) -> Bools:
         """Return which components learn all parameters that are their own, (n_components,).
 
         Parameters
@@ -163,7 +161,7 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
         """
 
     @abstractmethod
-    def draw_from_posterior(self, statistics: Evidence, rng: np.random.Generator) -> Parameters:
+    def draw_from_posterior(self, statistics: Evidence, rng: Generator) -> Parameters:
         """Return parameters drawn from the conjugate posterior of each component.
 
         Parameters
@@ -183,7 +181,7 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
         concentration: Floats,
         uniforms: Floats,
         learns_shares: bool = True,
-        fixed: tuple[NDArray[np.bool], Parameters] | None = None,
+        fixed: tuple[Bools, Parameters] | None = None,
     ) -> float:
         r"""Take one sweep of collapsed Gibbs sampling over the rows, in order.
 
@@ -291,7 +289,7 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
 
     @abstractmethod
     def drawn(
-        self, parameters: Parameters, X: Floats, components: Integers, rng: np.random.Generator
+        self, parameters: Parameters, X: Floats, components: Integers, rng: Generator
     ) -> Floats:
         """Return X with missing values drawn, given the observed values and the components.
 
@@ -355,7 +353,7 @@ class HiddenVariables(ABC, Generic[Parameters, Evidence]):
         parameters: Parameters,
         X: Floats,
         posterior: Floats,
-        rng: np.random.Generator,
+        rng: Generator,
         n_threads: int = 1,
     ) -> Evidence:
         """Return `posterior_statistics` with the components' hidden variables drawn.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Self
@@ -16,7 +16,7 @@ from sklearn_onlineem._checks import LEAST, REALS, above, check_setting, shares_
 from sklearn_onlineem._kernels import _collapsed_counts, _counts
 from sklearn_onlineem._kernels._rows import are_codes
 from sklearn_onlineem._python import cached_property, ours
-from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers, Maps
 from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._e_step import drawn_from, log_of
@@ -242,9 +242,7 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
             )
         raise ValueError(f"Categorical data must be integer codes in 0..{most - 1}{where}{why}")
 
-    def start_coordinates(
-        self, X: Floats, sample_weight: Floats | None = None
-    ) -> tuple[Callable[[Floats], FloatsOrSparse], ...]:
+    def start_coordinates(self, X: Floats, sample_weight: Floats | None = None) -> Maps:
         # Between codes there are no distances, but a single column has nothing else.
         return (self.sufficient_statistics if X.shape[1] > 1 else unchanged,)
 
@@ -346,7 +344,7 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
     def regularise(self, mean: Floats) -> Floats:
         return self._normalised(np.maximum(mean, self.min_probability))
 
-    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
+    def sample(self, parameters: Floats, components: Integers, rng: Generator) -> Floats:
         return drawn_from(self._cumulative(parameters)[components], rng).astype(np.float64)
 
     def n_parameters(self, parameters: Floats) -> int:
@@ -380,7 +378,7 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         log_density = self.sufficient_statistics(X) @ np.log(concentration.T)
         return log_density - np.log(sums).sum(axis=1)
 
-    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
+    def draw_from_posterior(self, statistics: Sums, rng: Generator) -> Floats:
         parts = self.probabilities(_collapsed.concentration_of(self, statistics))
         drawn = [_collapsed.drawn_proportions(concentration, rng) for concentration in parts]
         return self.regularise(np.concatenate(drawn, axis=1))

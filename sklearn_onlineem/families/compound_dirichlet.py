@@ -12,7 +12,7 @@ from scipy.special import gammaln, logsumexp, polygamma, psi
 from sklearn_onlineem._checks import LEAST, MOST_SHAPE, above, at_least, check_setting
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers
 from sklearn_onlineem.data.rows import Rows, task
 from sklearn_onlineem.data.sparse import check_non_negative
 from sklearn_onlineem.families._collapsed import mean_total
@@ -218,7 +218,7 @@ class CompoundDirichlet(
         parameters: Dirichlets,
         X: FloatsOrSparse,
         posterior: Floats,
-        rng: np.random.Generator,
+        rng: Generator,
         n_threads: int = 1,
     ) -> ExpectedLogs:
         # Draws h ~ Dir(alpha + v).
@@ -269,7 +269,7 @@ class CompoundDirichlet(
         self,
         parameters: Dirichlets,
         components: Integers,
-        rng: np.random.Generator,
+        rng: Generator,
         lengths: Integers | None = None,
     ) -> Floats:
         """Draw documents of given lengths, or of each component's mean length, rounded.
@@ -291,17 +291,13 @@ class CompoundDirichlet(
         return rng.multinomial(np.asarray(lengths, np.int64), proportions).astype(np.float64)
 
     def sample_like(
-        self,
-        parameters: Dirichlets,
-        components: Integers,
-        X: FloatsOrSparse,
-        rng: np.random.Generator,
+        self, parameters: Dirichlets, components: Integers, X: FloatsOrSparse, rng: Generator
     ) -> Floats:
         lengths = np.rint(np.asarray(X.sum(axis=1), dtype=np.float64)).ravel()
         return self.sample(parameters, components, rng, rng.choice(lengths, len(components)))
 
     def sample_proportions(
-        self, parameters: Dirichlets, components: Integers, rng: np.random.Generator
+        self, parameters: Dirichlets, components: Integers, rng: Generator
     ) -> Floats:
         """Draw h, the proportions of words in a document, one row for each component index.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +18,7 @@ from sklearn_onlineem._kernels import (
     _small_matrices,
 )
 from sklearn_onlineem._python import cached_property, ours
-from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._typing import Floats, Maps
 from sklearn_onlineem._values import Rebuilt, components, quick
 from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.families._e_step import NOTHING
@@ -178,9 +177,7 @@ class Covariance(ABC):
         """
 
     @abstractmethod
-    def start_coordinates(
-        self, X: Floats, sample_weight: Floats | None = None
-    ) -> tuple[Callable[[Floats], Floats], ...]:
+    def start_coordinates(self, X: Floats, sample_weight: Floats | None = None) -> Maps:
         """Return maps to coordinates that make clusters of such covariances round, as a family.
 
         Parameters
@@ -240,9 +237,7 @@ class _Matrices(Covariance):
         # Degrees of an inverse Wishart distribution.
         return 2.0 * (n_features + 1)
 
-    def start_coordinates(
-        self, X: Floats, sample_weight: Floats | None = None
-    ) -> tuple[Callable[[Floats], Floats], ...]:
+    def start_coordinates(self, X: Floats, sample_weight: Floats | None = None) -> Maps:
         maps = [standardised]
         # Whitened rows as few as columns have equal distances, and a few times as many nearly so.
         if 1 < X.shape[1] <= _WHITENED_SHARE * len(X):
@@ -476,9 +471,7 @@ class _Variances(Covariance):
     # Whether the features of a component have one variance.
     _is_single = False
 
-    def start_coordinates(
-        self, X: Floats, sample_weight: Floats | None = None
-    ) -> tuple[Callable[[Floats], Floats], ...]:
+    def start_coordinates(self, X: Floats, sample_weight: Floats | None = None) -> Maps:
         return (standardised(X, sample_weight, one_unit=self._is_single),)
 
     def from_matrices(self, matrices: Floats) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy import stats
 
 from sklearn_onlineem._checks import LEAST, MOST, above, at_least, check_setting
 from sklearn_onlineem._kernels import _collapsed_counts
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers, Maps
 from sklearn_onlineem.data.sparse import check_non_negative
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
@@ -40,9 +39,7 @@ class Durations(ExponentialColumns, ColumnDistributions[Floats], _collapsed.Coll
     def distribution(self, parameters: Floats, column: int) -> Distribution:
         return stats.gamma(self.shape, scale=parameters[:, column] / self.shape)
 
-    def start_coordinates(
-        self, X: Floats, sample_weight: Floats | None = None
-    ) -> tuple[Callable[[Floats], Floats], ...]:
+    def start_coordinates(self, X: Floats, sample_weight: Floats | None = None) -> Maps:
         return (logarithmic(X, sample_weight),)
 
     def to_natural(self, parameters: Floats) -> Floats:
@@ -90,7 +87,7 @@ class Durations(ExponentialColumns, ColumnDistributions[Floats], _collapsed.Coll
         log_density, base = constant - (alpha + s) * growth, self.log_base_measure(X)
         return log_density + base[:, None] if len(base) else log_density
 
-    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
+    def draw_from_posterior(self, statistics: Sums, rng: Generator) -> Floats:
         alpha, beta = self._posterior(statistics)
         return self.regularise(self.shape * beta / rng.standard_gamma(alpha[:, None], beta.shape))
 
@@ -152,7 +149,7 @@ class Exponential(Durations):
     def regularise(self, mean: Floats) -> Floats:
         return floored_mean(mean, self.min_mean)
 
-    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
+    def sample(self, parameters: Floats, components: Integers, rng: Generator) -> Floats:
         return rng.exponential(parameters[components])
 
 

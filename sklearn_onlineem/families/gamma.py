@@ -19,7 +19,7 @@ from sklearn_onlineem._checks import (
     check_setting,
 )
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem.data.sparse import check_non_negative
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families.capabilities import (
@@ -227,7 +227,7 @@ class Gamma(_PositiveData, ColumnDistributions[Floats], ConjugatePriors[Floats, 
         smallest_gap = np.log(self.max_shape) - psi(self.max_shape)
         return np.concatenate([np.minimum(mean_log, np.log(mean) - smallest_gap), mean], axis=1)
 
-    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
+    def sample(self, parameters: Floats, components: Integers, rng: Generator) -> Floats:
         shapes, rates = self.shapes_and_rates(parameters)
         return rng.gamma(shapes[components], 1.0 / rates[components])
 
@@ -304,5 +304,5 @@ class FixedShapeGamma(Durations, _PositiveData):
     def regularise(self, mean: Floats) -> Floats:
         return floored_mean(mean, _MIN_MEAN)
 
-    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
+    def sample(self, parameters: Floats, components: Integers, rng: Generator) -> Floats:
         return rng.gamma(self.shape, parameters[components] / self.shape)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from sklearn_onlineem._checks import MOST, above, at_least, check_setting, definite, finite
@@ -22,7 +22,7 @@ from sklearn_onlineem._kernels import (
     _natural_gaussian,
     _small_matrices,
 )
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Bools, Floats, Generator, Integers, Maps
 from sklearn_onlineem.data.rows import Rows, task
 from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
 from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
@@ -180,8 +180,8 @@ class Gaussian(
     floor: Floats | None = None
     spread: tuple[Floats, Floats] | None = None
     limits: tuple[Floats, Floats] | None = None
-    learns_means: bool | NDArray[np.bool] = True
-    learns_covariances: bool | NDArray[np.bool] = True
+    learns_means: bool | Bools = True
+    learns_covariances: bool | Bools = True
     known: Gaussians | None = None
 
     determined_by_means = False
@@ -244,9 +244,7 @@ class Gaussian(
         squares, n_rows = self.spread
         return {"covariance": np.diag(squares), "covariance_weight": n_rows}
 
-    def start_coordinates(
-        self, X: Floats, sample_weight: Floats | None = None
-    ) -> tuple[Callable[[Floats], Floats], ...]:
+    def start_coordinates(self, X: Floats, sample_weight: Floats | None = None) -> Maps:
         return self.covariance.start_coordinates(X, sample_weight)
 
     def _added(self, n_features):
@@ -437,9 +435,7 @@ class Gaussian(
         scatter = statistics.scatter + self.covariance.from_matrices(outer)
         return replace(statistics, mean=means, scatter=scatter)
 
-    def sample(
-        self, parameters: Gaussians, components: Integers, rng: np.random.Generator
-    ) -> Floats:
+    def sample(self, parameters: Gaussians, components: Integers, rng: Generator) -> Floats:
         deviations = rng.standard_normal((len(components), parameters.mean.shape[1]))
         noise = self.covariance._coloured(parameters.covariance, components, deviations)
         return parameters.mean[components] + noise
@@ -487,7 +483,7 @@ class Gaussian(
         return out.astype(X.dtype, copy=False)
 
     def drawn(
-        self, parameters: Gaussians, X: Floats, components: Integers, rng: np.random.Generator
+        self, parameters: Gaussians, X: Floats, components: Integers, rng: Generator
     ) -> Floats:
         # In a row, x_m | x_o ~ N(m_m + G (x_o - m_o), S_mm - G S_om) with G = S_mo S_oo^-1.
         means, covariances = parameters.mean, parameters.covariance_matrices
@@ -585,7 +581,7 @@ class Gaussian(
     def prior_keys(self) -> list[str]:
         return ["mean", "mean_precision", *self.covariance.prior_keys]
 
-    def with_fixed(self, parameters: Gaussians, components: NDArray[np.bool] | None = None) -> Self:
+    def with_fixed(self, parameters: Gaussians, components: Bools | None = None) -> Self:
         if components is None:
             return replace(self, known=parameters)
         # Components that share a covariance learn it, unless none does.
@@ -597,7 +593,7 @@ class Gaussian(
             known=parameters,
         )
 
-    def learns_all(self, n_components: int) -> NDArray[np.bool]:
+    def learns_all(self, n_components: int) -> Bools:
         learns_means, learns_covariances = self._learnt(n_components)
         return learns_means & (learns_covariances | self.covariance.is_shared)
 
@@ -634,7 +630,7 @@ class Gaussian(
         squares, log_det, n_blocks = self.covariance._squares(given, rows)
         return student_log_density(given, squares, log_det, n_blocks).astype(X.dtype, copy=False)
 
-    def draw_from_posterior(self, statistics: Moments, rng: np.random.Generator) -> Gaussians:
+    def draw_from_posterior(self, statistics: Moments, rng: Generator) -> Gaussians:
         given = posterior(self, statistics)
         covariance, is_known = given.scatter, np.isinf(given.degrees)
         if not is_known.all():
@@ -654,7 +650,7 @@ class Gaussian(
         concentration: Floats,
         uniforms: Floats,
         learns_shares: bool = True,
-        fixed: tuple[NDArray[np.bool], Gaussians] | None = None,
+        fixed: tuple[Bools, Gaussians] | None = None,
     ) -> float:
         family = self if fixed is None else self.with_fixed(fixed[1], fixed[0])
         given, X = posterior(family, prior), without_gaps(X)

@@ -13,7 +13,7 @@ from scipy.linalg import lapack
 from sklearn_onlineem._checks import MOST, check_setting, definite
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem._values import Rebuilt
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._family import Family
@@ -243,9 +243,7 @@ def _put_noise(family, parameters, values):
 
 @dataclass(frozen=True, eq=False)
 class GaussianRegression(
-    Family[Regressions, Moments],
-    Means[Regressions],
-    PosteriorMeans[Regressions, Moments],
+    Family[Regressions, Moments], Means[Regressions], PosteriorMeans[Regressions, Moments]
 ):
     r"""Linear regressions with Gaussian noise, on inputs that are known.
 
@@ -484,9 +482,7 @@ class GaussianRegression(
         regressions = p._about(p.mean), q._about(p.mean)
         return self._regression.kl_divergence(*regressions, p._inputs(np.ones(len(p))))
 
-    def sample(
-        self, parameters: Regressions, components: Integers, rng: np.random.Generator
-    ) -> Floats:
+    def sample(self, parameters: Regressions, components: Integers, rng: Generator) -> Floats:
         x = rng.standard_normal((len(components), self.n_inputs))
         roots = square_roots(parameters.input_covariance)
         x = parameters.mean[components, : self.n_inputs] + np.einsum(
@@ -495,11 +491,7 @@ class GaussianRegression(
         return np.hstack([x, self.sample_outputs(parameters, components, x, rng)])
 
     def sample_outputs(
-        self,
-        parameters: Regressions,
-        components: Integers,
-        inputs: Floats,
-        rng: np.random.Generator,
+        self, parameters: Regressions, components: Integers, inputs: Floats, rng: Generator
     ) -> Floats:
         """Draw the outputs of given inputs, an ndarray of shape (n_rows, p).
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from sklearn_onlineem._checks import MOST, above, at_least, check_setting, finite
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families._independent_columns import IndependentColumns
 from sklearn_onlineem.families._medians import Pull, minimisers, objective, observed_weights
@@ -268,9 +268,7 @@ class Laplace(
         distance = gap + p.scale * np.exp(-gap / p.scale)
         return (np.log(q.scale / p.scale) + (distance - q.scale) / q.scale).sum(axis=1)
 
-    def sample(
-        self, parameters: Laplaces, components: Integers, rng: np.random.Generator
-    ) -> Floats:
+    def sample(self, parameters: Laplaces, components: Integers, rng: Generator) -> Floats:
         return rng.laplace(parameters.location[components], parameters.scale[components])
 
     def marginal_log_density(self, parameters: Laplaces, X: Floats, n_threads: int = 1) -> Floats:

@@ -15,7 +15,7 @@ from sklearn_onlineem._checks import above, at_least, check_has_mode, finite, po
 from sklearn_onlineem._kernels import _regressions
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem._values import Rebuilt
 from sklearn_onlineem.families._family import NOTHING, Family
 from sklearn_onlineem.families.capabilities import ConjugatePriors
@@ -322,7 +322,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         self,
         parameters: AffineGaussian,
         components: Integers,
-        rng: np.random.Generator,
+        rng: Generator,
         inputs: Floats | None = None,
     ) -> Floats:
         """Draw one y from each of the given components, an ndarray of shape (n_rows, p).

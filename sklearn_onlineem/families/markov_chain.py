@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn_onlineem._checks import above, shares_as_given
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._e_step import drawn_from
@@ -230,7 +230,7 @@ class MarkovChain(GroupedCounts):
         visits = np.maximum(groups.sum(axis=2, keepdims=True), np.finfo(float).tiny / 1e-16)
         return np.maximum(groups, self.min_probability * visits).reshape(mean.shape)
 
-    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
+    def sample(self, parameters: Floats, components: Integers, rng: Generator) -> Floats:
         # Counts of sequences of the component's mean length, rounded.
         n_columns = parameters.shape[1]
         n_symbols = n_symbols_of(n_columns)
@@ -241,7 +241,7 @@ class MarkovChain(GroupedCounts):
         self,
         parameters: Floats,
         components: Integers,
-        rng: np.random.Generator,
+        rng: Generator,
         lengths: Integers | None = None,
     ) -> tuple[Integers, Integers]:
         """Draw n sequences; return their symbols, one after the other, and their offsets (n + 1,).
@@ -339,7 +339,7 @@ class MarkovChain(GroupedCounts):
             log_density -= _collapsed.log_rising(total, visits[:, None])
         return log_density
 
-    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
+    def draw_from_posterior(self, statistics: Sums, rng: Generator) -> Floats:
         # Visits of symbols have no prior: they are those of the rows.
         groups = self._groups(_collapsed.concentration_of(self, statistics))
         weight = self.mean_form(statistics).weight

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.special import rel_entr, xlogy
@@ -16,7 +16,7 @@ from scipy.special import rel_entr, xlogy
 from sklearn_onlineem._checks import above, check_setting, shares_as_given
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem._typing import Bools, Floats, FloatsOrSparse, Generator, Integers, Maps
 from sklearn_onlineem._values import Nested, components, take
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._e_step import NOTHING, drawn_from, log_of
@@ -338,7 +338,7 @@ class MixtureOf(
 
     family: Family
     n_mix: int = 2
-    learns_weights: bool | NDArray[np.bool] = True
+    learns_weights: bool | Bools = True
     spread: Floats | None = None
     tied: bool = False
 
@@ -366,9 +366,17 @@ class MixtureOf(
     def _n_sharing(self):
         return getattr(getattr(self.family, "covariance", None), "n_sharing", 1)
 
-    is_nominal = property(lambda self: self.family.is_nominal)
-    takes_sparse = property(lambda self: self.family.takes_sparse)
-    has_symbols = property(lambda self: self.family.has_symbols)
+    @property
+    def is_nominal(self) -> bool:
+        return self.family.is_nominal
+
+    @property
+    def takes_sparse(self) -> bool:
+        return self.family.takes_sparse
+
+    @property
+    def has_symbols(self) -> bool:
+        return self.family.has_symbols
 
     def _with(self, family):
         return self if family is self.family else replace(self, family=family)
@@ -393,9 +401,7 @@ class MixtureOf(
             require(self.family, Marginals)
         self.family.check(X)
 
-    def start_coordinates(
-        self, X: Floats, sample_weight: Floats | None = None
-    ) -> tuple[Callable[[Floats], Floats], ...]:
+    def start_coordinates(self, X: Floats, sample_weight: Floats | None = None) -> Maps:
         return self.family.start_coordinates(X, sample_weight)
 
     def sufficient_statistics(self, X: Floats) -> FloatsOrSparse:
@@ -484,7 +490,7 @@ class MixtureOf(
         parameters: Submixtures,
         X: Floats,
         posterior: Floats,
-        rng: np.random.Generator,
+        rng: Generator,
         n_threads: int = 1,
     ) -> SubmixtureStatistics:
         family, uniforms = self.family, rng.random(posterior.size)
@@ -595,13 +601,11 @@ class MixtureOf(
         parts = self._drawn_parts(parameters.weights[components], rng)
         return components * self.n_mix + parts
 
-    def sample(
-        self, parameters: Submixtures, components: Integers, rng: np.random.Generator
-    ) -> Floats:
+    def sample(self, parameters: Submixtures, components: Integers, rng: Generator) -> Floats:
         return self.family.sample(parameters.inner, self._chosen(parameters, components, rng), rng)
 
     def sample_like(
-        self, parameters: Submixtures, components: Integers, X: Floats, rng: np.random.Generator
+        self, parameters: Submixtures, components: Integers, X: Floats, rng: Generator
     ) -> Floats:
         chosen = self._chosen(parameters, components, rng)
         return self.family.sample_like(parameters.inner, chosen, X, rng)
@@ -757,7 +761,7 @@ class MixtureOf(
         return self.family.completed(parameters.inner, X, of_parts)
 
     def drawn(
-        self, parameters: Submixtures, X: Floats, components: Integers, rng: np.random.Generator
+        self, parameters: Submixtures, X: Floats, components: Integers, rng: Generator
     ) -> Floats:
         one_hot = np.eye(len(parameters.weights))[components]
         of_parts = self._marginal_posterior(parameters, X, one_hot)

@@ -14,7 +14,7 @@ from scipy import sparse, stats
 from sklearn_onlineem._checks import LEAST, above, check_setting, shares_as_given
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._e_step import log_of
@@ -248,7 +248,7 @@ class Multinomial(GroupedCounts, ColumnDistributions[Floats]):
             return word_divergences(p, q) - p.sums * np.log(p.sums / q.sums)
         return super().kl_divergence(_as_array(p), _as_array(q))
 
-    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
+    def sample(self, parameters: Floats, components: Integers, rng: Generator) -> Floats:
         # Documents of the component's mean length, rounded.
         lengths = np.rint(parameters.sum(axis=1)).astype(np.int64)
         probabilities = self.probabilities(parameters)
@@ -302,7 +302,7 @@ class Multinomial(GroupedCounts, ColumnDistributions[Floats]):
         log_density -= _collapsed.log_rising(concentration.sum(axis=1), lengths)
         return log_density + self.log_base_measure(X, n_threads)[:, None]
 
-    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
+    def draw_from_posterior(self, statistics: Sums, rng: Generator) -> Floats:
         # Lengths have no prior: they are those of the statistics.
         alpha = _collapsed.concentration_of(self, statistics)
         probabilities = _collapsed.drawn_proportions(alpha, rng)

@@ -12,7 +12,7 @@ from scipy import sparse, stats
 
 from sklearn_onlineem._checks import LEAST, MOST, above, at_least, check_setting
 from sklearn_onlineem._kernels import _collapsed_counts, _log_factorials
-from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers
 from sklearn_onlineem.data.sparse import check_non_negative
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
@@ -133,7 +133,7 @@ class Poisson(ExponentialColumns, ColumnDistributions[Floats], _collapsed.Collap
     def distribution(self, parameters: Floats, column: int) -> Distribution:
         return stats.poisson(parameters[:, column])
 
-    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
+    def sample(self, parameters: Floats, components: Integers, rng: Generator) -> Floats:
         return rng.poisson(parameters[components]).astype(np.float64)
 
     def smoothing(self, n_features: int) -> Mapping[str, float]:
@@ -171,7 +171,7 @@ class Poisson(ExponentialColumns, ColumnDistributions[Floats], _collapsed.Collap
         log_density -= shapes.sum(axis=1) * np.log1p(1.0 / rates) + lengths * np.log1p(rates)
         return log_density + self.log_base_measure(X, n_threads)[:, None]
 
-    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
+    def draw_from_posterior(self, statistics: Sums, rng: Generator) -> Floats:
         shapes, rates = self._shapes_and_rates(statistics)
         return self.regularise(rng.standard_gamma(shapes) / rates[:, None])
 

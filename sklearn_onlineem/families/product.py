@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.linalg import block_diag
 
 from sklearn_onlineem._python import ours
-from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers, Maps
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks
 from sklearn_onlineem.families._family import Family, linear_e_step
@@ -112,10 +112,21 @@ class Product(
 
     # ----------------------------------------------------------------------------------- settings
 
-    determined_by_means = property(lambda self: all(f.determined_by_means for f in self.families))
-    is_nominal = property(lambda self: all(f.is_nominal for f in self.families))
-    has_symbols = property(lambda self: any(f.has_symbols for f in self.families))
-    is_conjugate = property(lambda self: all(f.is_conjugate for f in self.families))
+    @property
+    def determined_by_means(self) -> bool:
+        return all(family.determined_by_means for family in self.families)
+
+    @property
+    def is_nominal(self) -> bool:
+        return all(family.is_nominal for family in self.families)
+
+    @property
+    def has_symbols(self) -> bool:
+        return any(family.has_symbols for family in self.families)
+
+    @property
+    def is_conjugate(self) -> bool:
+        return all(family.is_conjugate for family in self.families)
 
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         bound = [family.bind(rows, sample_weight) for family, rows in self._groups(X)]
@@ -147,9 +158,7 @@ class Product(
                 f"X has {X.shape[1]} columns, but the groups of the family have {self.n_features}."
             )
 
-    def start_coordinates(
-        self, X: Floats, sample_weight: Floats | None = None
-    ) -> tuple[Callable[[Floats], Floats], ...]:
+    def start_coordinates(self, X: Floats, sample_weight: Floats | None = None) -> Maps:
         # Distances of rows are sums over groups, each in the units of its own variance.
         maps = []
         for family, rows in self._groups(X):
@@ -210,12 +219,7 @@ class Product(
         )
 
     def sampled_statistics(
-        self,
-        parameters: Factors,
-        X: Floats,
-        posterior: Floats,
-        rng: np.random.Generator,
-        n_threads: int = 1,
+        self, parameters: Factors, X: Floats, posterior: Floats, rng: Generator, n_threads: int = 1
     ) -> ProductStatistics:
         found = []
         for family, rows, own in self._groups(X, parameters):
@@ -246,12 +250,12 @@ class Product(
             for family, own, factor in self._each(parameters, statistics.factors)
         )
 
-    def sample(self, parameters: Factors, components: Integers, rng: np.random.Generator) -> Floats:
+    def sample(self, parameters: Factors, components: Integers, rng: Generator) -> Floats:
         drawn = [family.sample(own, components, rng) for family, own in self._each(parameters)]
         return self._joined(drawn)
 
     def sample_like(
-        self, parameters: Factors, components: Integers, X: Floats, rng: np.random.Generator
+        self, parameters: Factors, components: Integers, X: Floats, rng: Generator
     ) -> Floats:
         drawn = []
         for family, rows, own in self._groups(X, parameters):
@@ -425,9 +429,7 @@ class Product(
             parts.append(rows)
         return self._joined(parts)
 
-    def drawn(
-        self, parameters: Factors, X: Floats, components: Integers, rng: np.random.Generator
-    ) -> Floats:
+    def drawn(self, parameters: Factors, X: Floats, components: Integers, rng: Generator) -> Floats:
         parts = []
         for family, rows, own in self._groups(X, parameters):
             incomplete = ~_completeness(family, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -14,7 +14,7 @@ from scipy.special import gammaln, polygamma, psi, xlogy
 from sklearn_onlineem._checks import MOST, above, check_setting, definite
 from sklearn_onlineem._kernels import _student_t
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers, Maps
 from sklearn_onlineem.data.rows import Rows, task
 from sklearn_onlineem.families._collapsed import log_rising
 from sklearn_onlineem.families._e_step import e_step_in_blocks
@@ -356,9 +356,7 @@ class StudentT(
     def smoothing(self, n_features: int) -> Mapping[str, ArrayLike]:
         return self._gaussian.smoothing(n_features)
 
-    def start_coordinates(
-        self, X: Floats, sample_weight: Floats | None = None
-    ) -> tuple[Callable[[Floats], Floats], ...]:
+    def start_coordinates(self, X: Floats, sample_weight: Floats | None = None) -> Maps:
         maps_of, fences = self.covariance.start_coordinates, _fences(X, sample_weight)
         clipped = np.clip(X, *fences)
         if np.array_equal(clipped, X):
@@ -404,7 +402,7 @@ class StudentT(
         parameters: StudentTs,
         X: Floats,
         posterior: Floats,
-        rng: np.random.Generator,
+        rng: Generator,
         n_threads: int = 1,
     ) -> StudentTStatistics:
         about = self.covariance._about(parameters.gaussians, X)
@@ -503,9 +501,7 @@ class StudentT(
         of_precisions = _log_scaled(a) - _log_scaled(b) - (a - b) * (1.0 + gap)
         return self._gaussian.kl_divergence(p.gaussians, q.gaussians) + of_precisions
 
-    def sample(
-        self, parameters: StudentTs, components: Integers, rng: np.random.Generator
-    ) -> Floats:
+    def sample(self, parameters: StudentTs, components: Integers, rng: Generator) -> Floats:
         mean = parameters.gaussians.mean
         shapes = np.broadcast_to(0.5 * parameters.degrees_of_freedom, len(mean))[components]
         u = rng.standard_gamma(shapes) / shapes
@@ -611,7 +607,7 @@ class StudentT(
         return self._gaussian.completed(parameters.gaussians, X, posterior)
 
     def drawn(
-        self, parameters: StudentTs, X: Floats, components: Integers, rng: np.random.Generator
+        self, parameters: StudentTs, X: Floats, components: Integers, rng: Generator
     ) -> Floats:
         ratios, n_observed, _ = self._marginal_ratios(parameters, X)
         rows, every = np.arange(len(X)), len(parameters.gaussians.mean)

@@ -24,7 +24,7 @@ from sklearn_onlineem._checks import (
     positive_semidefinite,
 )
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.gamma import increasing_root
@@ -106,7 +106,7 @@ class _Matrices(ExponentialFamily[Floats, Sums]):
         if np.diagonal(_unflatten(means), axis1=1, axis2=2).min() < _LEAST_VARIANCE:
             raise ValueError(f"Wishart means must have variances of {_LEAST_VARIANCE:g} or more.")
 
-    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
+    def sample(self, parameters: Floats, components: Integers, rng: Generator) -> Floats:
         degrees, scales = self.degrees_and_scales(parameters)
         n_rows, side = len(components), scales.shape[1]
         bartlett = np.tril(rng.standard_normal((n_rows, side, side)), -1)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn_onlineem._checks import at_least, positive_semidefinite
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families.capabilities import ConjugatePriors, Distribution
 from sklearn_onlineem.families.covariance_shapes import NEGLIGIBLE
@@ -443,9 +443,7 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
         squares = level**2 + np.einsum("kpi,kpij,kpj->kp", slopes, p.spread, slopes)
         return 0.5 * (p.precision * squares).sum(axis=1)
 
-    def sample(
-        self, parameters: Regressions, components: Integers, rng: np.random.Generator
-    ) -> Floats:
+    def sample(self, parameters: Regressions, components: Integers, rng: Generator) -> Floats:
         x = rng.standard_normal((len(components), self.n_inputs))
         roots = square_roots(parameters.input_covariance)
         x = parameters.input_mean[components] + np.einsum("nij,nj->ni", roots[components], x)
@@ -453,11 +451,7 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
         return np.hstack([x, self.sample_outputs(parameters, components, x, rng)])
 
     def sample_outputs(
-        self,
-        parameters: Regressions,
-        components: Integers,
-        inputs: Floats,
-        rng: np.random.Generator,
+        self, parameters: Regressions, components: Integers, inputs: Floats, rng: Generator
     ) -> Floats:
         """Draw the outputs of given inputs, an ndarray of shape (n_rows, p).
 

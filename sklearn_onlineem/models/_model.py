@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import rel_entr
 
 from sklearn_onlineem._python import ours
-from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._typing import Floats, Generator
 from sklearn_onlineem._values import Loaded, n_bytes, n_numbers, take
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.families.parts import PARAMETERS, Part
@@ -80,7 +80,7 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
         )
 
     @abstractmethod
-    def e_step(self, data: Data, rng: np.random.Generator | None = None) -> tuple[Evidence, float]:
+    def e_step(self, data: Data, rng: Generator | None = None) -> tuple[Evidence, float]:
         """Return the expected statistics and the log-likelihood, weighted averages per observation.
 
         Parameters
@@ -135,7 +135,7 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
 
     @abstractmethod
     def sample(
-        self, n: int, rng: np.random.Generator, like: Data | Statistics | None = None
+        self, n: int, rng: Generator, like: Data | Statistics | None = None
     ) -> tuple[object, object]:
         """Draw n observations; return visible and hidden variables.
 
@@ -149,9 +149,7 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
             Data to draw lengths from, if these are not modelled.
         """
 
-    def pseudo_data(
-        self, n: int, rng: np.random.Generator, like: Data | Statistics | None = None
-    ) -> Data:
+    def pseudo_data(self, n: int, rng: Generator, like: Data | Statistics | None = None) -> Data:
         """Draw n observations in the form that `e_step` takes.
 
         Parameters

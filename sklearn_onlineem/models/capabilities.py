@@ -6,9 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, Self, TypeVar
 
-import numpy as np
-
-from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._typing import Floats, Generator
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.statistics import Statistics
 
@@ -44,10 +42,7 @@ class RowLikelihoods(ABC):
 
     @abstractmethod
     def e_step(
-        self,
-        data: Batch,
-        rng: np.random.Generator | None = None,
-        log_likelihoods: Floats | None = None,
+        self, data: Batch, rng: Generator | None = None, log_likelihoods: Floats | None = None
     ) -> tuple[Statistics, float]:
         """Return the expected statistics and the log-likelihood, weighted averages per observation.
 
@@ -96,7 +91,7 @@ class SplitsAndMerges(ABC):
     def split_merge_steps(
         self,
         data: Batch,
-        rng: np.random.Generator,
+        rng: Generator,
         prior: Sequence[tuple[float, Statistics]] = (),
         price: float | None = None,
         n_merges: int = 0,
@@ -198,7 +193,7 @@ class SampledChains(ABC):
         self,
         data: Batch,
         prior: Statistics | None,
-        rng: np.random.Generator,
+        rng: Generator,
         collapsed: bool = True,
         dispersed: bool = False,
     ) -> Chain | None:
@@ -228,7 +223,7 @@ class Chain(ABC, Generic[Kind]):
     has_draws = False
 
     @abstractmethod
-    def sweep(self, rng: np.random.Generator) -> float:
+    def sweep(self, rng: Generator) -> float:
         """Draw all hidden variables; return a mean log-likelihood per observation, in nats.
 
         Parameters

@@ -13,7 +13,7 @@ from scipy.special import logsumexp, ndtr, ndtri
 from sklearn_onlineem._checks import check_number
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.families import Gaussian
 from sklearn_onlineem.families._e_step import drawn_from, log_of
@@ -125,7 +125,7 @@ class ConditionalMixture:
             out[rows] += np.tensordot(self.weights[rows], within, axes=1)
         return out
 
-    def sample(self, rng: np.random.Generator | int | None = None) -> Floats:
+    def sample(self, rng: Generator | int | None = None) -> Floats:
         """Draw each row once, an ndarray of shape (n_rows, n_features).
 
         Parameters

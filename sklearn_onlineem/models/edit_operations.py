@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_onlineem._kernels._edit_lattice import best_path
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers
 
 # Less probable operations count as this probable: enough for pairs that need them to be compared,
 # and ratios of probabilities stay far from the ends of what a double holds.
@@ -98,7 +98,7 @@ class Operations(ABC):
         """
 
     @abstractmethod
-    def symbols_of(self, drawn: Integers, rng: np.random.Generator) -> tuple[Integers, Integers]:
+    def symbols_of(self, drawn: Integers, rng: Generator) -> tuple[Integers, Integers]:
         """Return the symbols that operations consume and make; -1 for none.
 
         Parameters
@@ -192,7 +192,7 @@ class TiedOperations(Operations):
     def results(self, n_pairs: int) -> tuple[Floats, Floats]:
         return np.empty((n_pairs, 4)), np.empty(0)
 
-    def symbols_of(self, drawn: Integers, rng: np.random.Generator) -> tuple[Integers, Integers]:
+    def symbols_of(self, drawn: Integers, rng: Generator) -> tuple[Integers, Integers]:
         match, mismatch, delete, insert = (drawn == kind for kind in range(4))
         source = rng.integers(self.n_symbols, size=len(drawn))
         others = (source + rng.integers(1, self.n_symbols, size=len(drawn))) % self.n_symbols
@@ -242,7 +242,7 @@ class FullOperations(Operations):
     def results(self, n_pairs: int) -> tuple[Floats, Floats]:
         return np.empty((0, 4)), np.empty(self.n_probabilities - 1)
 
-    def symbols_of(self, drawn: Integers, rng: np.random.Generator) -> tuple[Integers, Integers]:
+    def symbols_of(self, drawn: Integers, rng: Generator) -> tuple[Integers, Integers]:
         B = self.n_symbols
         alone = drawn - B * B
         source = np.where(alone < 0, drawn // B, np.where(alone < B, alone, -1))

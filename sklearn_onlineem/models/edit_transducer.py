@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from sklearn_onlineem._kernels import _edit_lattice
-from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._typing import Floats, Generator
 from sklearn_onlineem.data.strings import StringPairs, Strings, length_order
 from sklearn_onlineem.families._e_step import log_of
 from sklearn_onlineem.families.parts import Part
@@ -132,7 +132,7 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         return self.own_parts if has_tables else self.own_parts[:1]
 
     def e_step(
-        self, data: StringPairs, rng: np.random.Generator | None = None
+        self, data: StringPairs, rng: Generator | None = None
     ) -> tuple[EditStatistics, float]:
         if data.sample_weight is not None:
             return by_weight(self.e_step, data, rng)
@@ -269,7 +269,7 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         return self
 
     def sample(
-        self, n: int, rng: np.random.Generator, like: StringPairs | None = None
+        self, n: int, rng: Generator, like: StringPairs | None = None
     ) -> tuple[StringPairs, Strings]:
         p = self.probabilities
         n_operations = rng.geometric(p[-1], size=n) - 1

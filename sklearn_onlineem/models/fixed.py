@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Bools, Floats, Integers
 from sklearn_onlineem._values import Rebuilt, components, with_components
 from sklearn_onlineem.families import Family
 
@@ -41,10 +40,10 @@ class Fixed:
     array([0.2, 0.6, 0.2])
     """
 
-    weights: NDArray[np.bool] | None = None
-    transmat: NDArray[np.bool] | None = None
-    components: NDArray[np.bool] | None = None
-    probabilities: NDArray[np.bool] | None = None
+    weights: Bools | None = None
+    transmat: Bools | None = None
+    components: Bools | None = None
+    probabilities: Bools | None = None
 
     def shares(self, name: str, new: Floats, old: Floats) -> Floats:
         """Return new shares with the fixed ones of old; the others have the rest, as they were.
@@ -104,7 +103,7 @@ class Fixed:
         scale[np.abs(scale - 1.0) <= _ROUNDING] = 1.0
         return self.shares("probabilities", groups, before * scale).reshape(new.shape)
 
-    def n_free(self, name: str, used: NDArray[np.bool]) -> int:
+    def n_free(self, name: str, used: Bools) -> int:
         """Return how many shares are free, but for one of each row.
 
         Parameters
@@ -118,7 +117,7 @@ class Fixed:
         free = used if mask is None else used & ~mask
         return int(np.count_nonzero(free) - np.count_nonzero(free.any(axis=-1)))
 
-    def n_learnt(self, family: Family, parameters: object, used: NDArray[np.bool]) -> int:
+    def n_learnt(self, family: Family, parameters: object, used: Bools) -> int:
         """Return how many free parameters of components are learnt.
 
         Parameters
@@ -165,12 +164,12 @@ class FixedEntries(Rebuilt):
     [(array([0, 1]), array([2]))]
     """
 
-    matrix: NDArray[np.bool]
-    offset: NDArray[np.bool]
-    covariance: NDArray[np.bool]
+    matrix: Bools
+    offset: Bools
+    covariance: Bools
     tied: Floats | None = None
 
-    def of(self, name: str, covariance: Floats) -> NDArray[np.bool]:
+    def of(self, name: str, covariance: Floats) -> Bools:
         """Return the mask of a parameter, with outputs that have no noise: EM never moves these.
 
         Parameters
@@ -184,7 +183,7 @@ class FixedEntries(Rebuilt):
         mask = (getattr(self, name).T | without_noise).T
         return mask | without_noise if name == "covariance" else mask
 
-    def connected(self, pairs: NDArray[np.bool]) -> list[Integers]:
+    def connected(self, pairs: Bools) -> list[Integers]:
         """Return the outputs of each group that pairs connect, from the last call if it was alike.
 
         Parameters
@@ -200,7 +199,7 @@ class FixedEntries(Rebuilt):
         return found[1]
 
     @property
-    def joined(self) -> NDArray[np.bool]:
+    def joined(self) -> Bools:
         """Which outputs are tied with which, of shape (p, p)."""
         if self.tied is None:
             return np.zeros_like(self.covariance)

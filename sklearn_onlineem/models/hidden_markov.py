@@ -14,7 +14,7 @@ from sklearn_onlineem._checks import array_of, shares_as_given
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._centred_moments import scaled_rows
 from sklearn_onlineem._kernels._openmp import walk
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem._values import frozen, quick
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
@@ -31,7 +31,13 @@ from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.forecasts import MixtureForecast
 from sklearn_onlineem.models.mixture import MixtureModel, known_if_inputs
 from sklearn_onlineem.models.split_merge import emptied
-from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength, Termination
+from sklearn_onlineem.models.terminations import (
+    AbsorbingStates,
+    EndState,
+    GivenLength,
+    Lengths,
+    Termination,
+)
 from sklearn_onlineem.statistics import Statistics, combine
 
 # Lengths by which long-run shares of states are told.
@@ -188,9 +194,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         first = np.zeros(1, dtype=np.intp)
         return self.family.sample(self.parameters, first, np.random.default_rng(0)).shape[1]
 
-    @property
-    def is_conjugate(self) -> bool:
-        return self.family.is_conjugate
+    is_conjugate, effective_counts = MixtureModel.is_conjugate, MixtureModel.effective_counts
 
     def mean_form(self, prior: HiddenMarkovStatistics) -> HiddenMarkovStatistics:
         require(self.family, PosteriorMeans)
@@ -200,9 +204,6 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             prior.transitions + (self.transmat > 0),
             self.family.mean_form(prior.emissions),
         )
-
-    def effective_counts(self, statistics: HiddenMarkovStatistics) -> Floats:
-        return self.family.effective_counts(statistics.emissions)
 
     @property
     def learnt(self) -> frozenset[str]:
@@ -230,10 +231,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     # ------------------------------------------------------------------------------------ the EM
 
     def e_step(
-        self,
-        data: Sequences,
-        rng: np.random.Generator | None = None,
-        log_likelihoods: Floats | None = None,
+        self, data: Sequences, rng: Generator | None = None, log_likelihoods: Floats | None = None
     ) -> tuple[HiddenMarkovStatistics, float]:
         total = data.total_weight
         if data.n_rows <= self._n_chunk:
@@ -388,9 +386,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         """
         return HiddenMarkovStatistics(start, transitions, emissions)
 
-    def own_statistics(
-        self, like: Sequences | LengthDistribution | None = None
-    ) -> HiddenMarkovStatistics:
+    def own_statistics(self, like: Lengths | None = None) -> HiddenMarkovStatistics:
         transitions, emissions = self.termination.occupancies(self.start, self.transmat, like)
         return HiddenMarkovStatistics(
             share_of_starts(like) * self.start,
@@ -422,9 +418,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         emitted = self.family.expected_log_density(self.parameters, statistics.emissions)
         return float(start + transitions + emitted)
 
-    def kl_divergence(
-        self, other: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
-    ) -> float:
+    def kl_divergence(self, other: HiddenMarkovModel, like: Lengths | None = None) -> float:
         transitions, emissions = self.termination.occupancies(self.start, self.transmat, like)
         emitted = self.family.kl_divergence(self.parameters, other.parameters)
         return _forward_backward.joint_divergence(
@@ -433,7 +427,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         )  # fmt: skip
 
     def aligned_to(
-        self, reference: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
+        self, reference: HiddenMarkovModel, like: Lengths | None = None
     ) -> HiddenMarkovModel:
         # States are matched by how often they emit, and what; transitions follow.
         models = self, reference
@@ -729,7 +723,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         return states, best
 
     def sample(
-        self, n: int, rng: np.random.Generator, like: Sequences | LengthDistribution | None = None
+        self, n: int, rng: Generator, like: Lengths | None = None
     ) -> tuple[Sequences, Integers]:
         offsets, states = self._sampled_states(n, rng, like)
         X = self.family.sample(self.parameters, states, rng)

@@ -11,8 +11,8 @@ from scipy.special import rel_entr, xlogy
 from sklearn_onlineem._checks import shares_as_given
 from sklearn_onlineem._kernels import _forward_backward, _semi_markov
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
+from sklearn_onlineem._typing import Floats, Generator
+from sklearn_onlineem.data.sequences import Sequences, share_of_starts
 from sklearn_onlineem.families._e_step import drawn_from, log_of
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.models._model import by_weight
@@ -29,6 +29,7 @@ from sklearn_onlineem.models.terminations import (
     OWN_SHARE,
     UNKNOWN_LENGTHS,
     GivenLength,
+    Lengths,
     check_number_of_rows,
 )
 from sklearn_onlineem.statistics import Statistics
@@ -245,10 +246,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         return self.termination.transitions(self.transmat)
 
     def e_step(
-        self,
-        data: Sequences,
-        rng: np.random.Generator | None = None,
-        log_likelihoods: Floats | None = None,
+        self, data: Sequences, rng: Generator | None = None, log_likelihoods: Floats | None = None
     ) -> tuple[HiddenSemiMarkovStatistics, float]:
         if data.sample_weight is not None:
             return by_weight(self.e_step, data, rng, log_likelihoods)
@@ -383,9 +381,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         """Durations of the segment that is met at any time, in proportion to their lengths."""
         return self.table * np.arange(1.0, self.table.shape[1] + 1.0) / self._means[:, None]
 
-    def own_statistics(
-        self, like: Sequences | LengthDistribution | None = None
-    ) -> HiddenSemiMarkovStatistics:
+    def own_statistics(self, like: Lengths | None = None) -> HiddenSemiMarkovStatistics:
         left, rows = self._occupancies(like)
         new, running = self._segments(like, left)
         return HiddenSemiMarkovStatistics(
@@ -409,9 +405,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         lasting -= (statistics.running * np.log(self._means)).sum()
         return super().expected_log_likelihood(statistics) + float(lasting)
 
-    def kl_divergence(
-        self, other: HiddenSemiMarkovModel, like: Sequences | LengthDistribution | None = None
-    ) -> float:
+    def kl_divergence(self, other: HiddenSemiMarkovModel, like: Lengths | None = None) -> float:
         left, rows = self._occupancies(like)
         new, running = self._segments(like, left)
         emitted = self.family.kl_divergence(self.parameters, other.parameters)

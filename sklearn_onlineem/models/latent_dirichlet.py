@@ -19,7 +19,7 @@ from sklearn_onlineem._kernels._topic_tables import (
     normalise_columns,
     scale_columns,
 )
-from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._typing import Floats, Generator
 from sklearn_onlineem.data.documents import MOST_SINGLE, MOST_TOKENS, Documents
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._collapsed import drawn_proportions
@@ -196,7 +196,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         return self.alpha / self.alpha.sum()
 
     def e_step(
-        self, data: Documents, rng: np.random.Generator | None = None
+        self, data: Documents, rng: Generator | None = None
     ) -> tuple[TopicStatistics, float]:
         # Bounds replace log-likelihoods. Without `rng`, draws are always the same.
         few, table = few_words(data.X, self.n_components), vars(self)["topics_T"]
@@ -292,7 +292,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         return replace(self, inference=replace(self.inference, takes_draw=False))
 
     def completion(
-        self, data: Documents, rng: np.random.Generator, n_sweeps: int = 200
+        self, data: Documents, rng: Generator, n_sweeps: int = 200
     ) -> tuple[Floats, Floats]:
         """Return log-likelihoods of one half of the tokens of each document, given the other.
 
@@ -359,7 +359,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
     def sample(
         self,
         n: int,
-        rng: np.random.Generator,
+        rng: Generator,
         like: Documents | None = None,
         lengths: ArrayLike | None = None,
     ) -> tuple[Floats, Floats]:
@@ -389,9 +389,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
             counts[block] = rng.multinomial(lengths[block], words)
         return counts, proportions
 
-    def pseudo_data(
-        self, n: int, rng: np.random.Generator, like: Documents | None = None
-    ) -> Documents:
+    def pseudo_data(self, n: int, rng: Generator, like: Documents | None = None) -> Documents:
         n_threads = 1 if like is None else like.n_threads
         return Documents(Rows(csr_array(self.sample(n, rng, like)[0]), n_threads=n_threads))
 
@@ -455,7 +453,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         self,
         data: Documents,
         prior: TopicStatistics | None,
-        rng: np.random.Generator,
+        rng: Generator,
         collapsed: bool = True,
         dispersed: bool = False,
     ) -> TopicChain:
@@ -575,7 +573,7 @@ class TopicChain(Chain[LatentDirichletModel]):
         data: Documents,
         prior: TopicStatistics | None,
         collapsed: bool,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> None:
         _check(data, prior)
         self._model, self._data, self._collapsed = model, data, collapsed
@@ -596,7 +594,7 @@ class TopicChain(Chain[LatentDirichletModel]):
         self._new_counts = np.empty_like(self._counts)
         self._draw_at_once(rng)
 
-    def sweep(self, rng: np.random.Generator) -> float:
+    def sweep(self, rng: Generator) -> float:
         # The log-likelihood is that of tokens given the others, a document.
         if self._collapsed:
             total = _topic_sweeps.collapsed_sweep(

@@ -18,7 +18,7 @@ from sklearn_onlineem._kernels._responsibilities import (
     weights_from_counts,
 )
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem._values import components, quick, take
 from sklearn_onlineem.data.rows import Rows, task
 from sklearn_onlineem.families import Family
@@ -142,10 +142,7 @@ class MixtureModel(
         return logs
 
     def e_step(
-        self,
-        data: Rows,
-        rng: np.random.Generator | None = None,
-        log_likelihoods: Floats | None = None,
+        self, data: Rows, rng: Generator | None = None, log_likelihoods: Floats | None = None
     ) -> tuple[MixtureStatistics, float]:
         if data.n_rows <= _CHUNK_ROWS and not data.has_gaps:
             return self._e_step(data, rng, log_likelihoods)
@@ -287,7 +284,7 @@ class MixtureModel(
     def split_merge_steps(
         self,
         data: Rows,
-        rng: np.random.Generator,
+        rng: Generator,
         prior: Sequence[tuple[float, MixtureStatistics]] = (),
         price: float | None = None,
         n_merges: int = 0,
@@ -361,7 +358,7 @@ class MixtureModel(
             return data.X.copy()
         return self.family.completed(self.parameters, data.X, self.posterior(data))
 
-    def drawn(self, data: Rows, rng: np.random.Generator) -> Floats:
+    def drawn(self, data: Rows, rng: Generator) -> Floats:
         """Return the rows with missing values drawn, (n_rows, n_features).
 
         A component is drawn for each row from its posterior, then its missing values given the
@@ -379,7 +376,7 @@ class MixtureModel(
         components = drawn_from(self.posterior(data).cumsum(axis=1, dtype=np.float64), rng)
         return self.family.drawn(self.parameters, data.X, components, rng)
 
-    def without_gaps(self, data: Rows, rng: np.random.Generator | None = None) -> Rows:
+    def without_gaps(self, data: Rows, rng: Generator | None = None) -> Rows:
         """Return the data if all rows are complete, else with missing values drawn.
 
         Parameters
@@ -435,9 +432,7 @@ class MixtureModel(
         self._check_all_learnt("renumbering moves")
         return MixtureModel(self.family, self.weights[order], parameters)
 
-    def sample(
-        self, n: int, rng: np.random.Generator, like: Rows | None = None
-    ) -> tuple[Floats, Integers]:
+    def sample(self, n: int, rng: Generator, like: Rows | None = None) -> tuple[Floats, Integers]:
         components = rng.choice(self.n_components, size=n, p=self.weights)
         if like is None:
             return self.family.sample(self.parameters, components, rng), components
@@ -447,7 +442,7 @@ class MixtureModel(
         self,
         data: Rows,
         prior: MixtureStatistics | None,
-        rng: np.random.Generator,
+        rng: Generator,
         collapsed: bool = True,
         dispersed: bool = False,
     ) -> MixtureChain | None:
@@ -465,7 +460,7 @@ class MixtureModel(
         self._check_all_learnt("componentwise EM learns")
         return ComponentSteps(self, data, prior, order)
 
-    def pseudo_data(self, n: int, rng: np.random.Generator, like: Rows | None = None) -> Rows:
+    def pseudo_data(self, n: int, rng: Generator, like: Rows | None = None) -> Rows:
         X, components = self.sample(n, rng, like)
         known = known_if_inputs(self.family, components)
         return Rows(X, labels=known, n_threads=1 if like is None else like.n_threads)
@@ -521,7 +516,7 @@ class MixtureChain(Chain[MixtureModel]):
         model: MixtureModel,
         data: Rows,
         prior: MixtureStatistics | None,
-        rng: np.random.Generator,
+        rng: Generator,
         dispersed: bool = False,
     ) -> None:
         require(model.family, PosteriorPredictives)
@@ -594,7 +589,7 @@ class MixtureChain(Chain[MixtureModel]):
 
     # -------------------------------------------------------------------------------------- chain
 
-    def sweep(self, rng: np.random.Generator) -> float:
+    def sweep(self, rng: Generator) -> float:
         # The log-likelihood is the log predictive density of rows given the others.
         if not len(self._rows):
             return float(self.model().log_likelihood(self._data).mean())
@@ -701,7 +696,7 @@ class MixtureChain(Chain[MixtureModel]):
         share = 1.0 / sum(chain._n_averaged for chain in chains)
         return chains[0]._model_of(combine([(share, chain._sum) for chain in chains]))
 
-    def draw(self, rng: np.random.Generator) -> MixtureModel:
+    def draw(self, rng: Generator) -> MixtureModel:
         """Return weights and parameters drawn given the present components, as a model.
 
         Parameters

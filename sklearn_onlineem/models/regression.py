@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from sklearn_onlineem._kernels import _regressions
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem._values import quick
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS, AffineGaussian, LinearGaussian
@@ -164,9 +164,7 @@ class Regression:
         part = PartialRegression(self)
         return len(part.places[0]) + n_of_blocks(part)
 
-    def sample(
-        self, inputs: Floats, rng: np.random.Generator, components: Integers | None = None
-    ) -> Floats:
+    def sample(self, inputs: Floats, rng: Generator, components: Integers | None = None) -> Floats:
         """Draw y for each row of inputs.
 
         Parameters

@@ -9,12 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 
 from sklearn_onlineem._checks import at_least
 from sklearn_onlineem._kernels import _forward_backward
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem._values import frozen
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.families._e_step import drawn_from
@@ -28,6 +29,9 @@ UNKNOWN_LENGTHS = "lengths of sequences are given, not modelled, and unknown bef
 _LONGEST = 1e12
 # Longer sequences, on average, would take minutes to draw.
 _MOST_ROWS = 1e6
+
+# Data with lengths.
+Lengths: TypeAlias = Sequences | LengthDistribution
 
 
 @cache
@@ -64,7 +68,7 @@ class Termination(ABC):
 
     @abstractmethod
     def occupancies(
-        self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
+        self, start: Floats, transmat: Floats, like: Lengths | None
     ) -> tuple[Floats, Floats]:
         """Return expected transitions from each state and emissions by it, per sequence, two (K,).
 
@@ -89,12 +93,7 @@ class Termination(ABC):
         return data.total_weight
 
     def sample_states(
-        self,
-        start: Floats,
-        transmat: Floats,
-        n: int,
-        rng: np.random.Generator,
-        like: Sequences | LengthDistribution | None = None,
+        self, start: Floats, transmat: Floats, n: int, rng: Generator, like: Lengths | None = None
     ) -> tuple[Integers, Integers]:
         """Draw n state sequences; return offsets (n + 1,) and states (n_rows,).
 
@@ -167,7 +166,7 @@ class GivenLength(Termination):
         return data.row_weight
 
     def occupancies(
-        self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
+        self, start: Floats, transmat: Floats, like: Lengths | None
     ) -> tuple[Floats, Floats]:
         if like is None:
             raise ValueError(UNKNOWN_LENGTHS)
@@ -206,7 +205,7 @@ class EndState(Termination):
         return np.ascontiguousarray(transmat[:, -1])
 
     def occupancies(
-        self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
+        self, start: Floats, transmat: Floats, like: Lengths | None
     ) -> tuple[Floats, Floats]:
         occupancy = _absorbed_occupancy(start, transmat[:, :-1])
         return occupancy, occupancy
@@ -236,7 +235,7 @@ class AbsorbingStates(Termination):
         return self._is_absorbing(len(transmat)).astype(float)
 
     def occupancies(
-        self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
+        self, start: Floats, transmat: Floats, like: Lengths | None
     ) -> tuple[Floats, Floats]:
         transient = ~self._is_absorbing(len(start))
         transitions = np.zeros_like(start)
