@@ -229,12 +229,10 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
 
         Parameters
         ----------
-        parameters : object
-            Of K components.
+        parameters, n_threads
+            As in `Family.log_density`.
         X : ndarray of shape (n_rows, n_features)
             Rows; NaN is missing.
-        n_threads : int, default=1
-            How many threads share the rows.
         """
 
     @abstractmethod

@@ -276,12 +276,8 @@ class CompoundDirichlet(
 
         Parameters
         ----------
-        parameters : Dirichlets
-            Of K components.
-        components : ndarray of int of shape (n_rows,)
-            The component of each row.
-        rng : numpy.random.Generator
-            Source of random numbers.
+        parameters, components, rng
+            As in `Family.sample`.
         lengths : ndarray of int of shape (n_rows,), default=None
             Words of each document; None: the mean length of its component, rounded.
         """
@@ -303,12 +299,8 @@ class CompoundDirichlet(
 
         Parameters
         ----------
-        parameters : Dirichlets
-            Of K components.
-        components : ndarray of int of shape (n_rows,)
-            The component of each document.
-        rng : numpy.random.Generator
-            Source of random numbers.
+        parameters, components, rng
+            As in `sample`.
         """
         draws = rng.standard_gamma(parameters.alpha[components])
         totals = draws.sum(axis=1)

@@ -74,10 +74,8 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
         ----------
         parameters : ndarray of shape (K, n_features)
             Of K components.
-        X : array of shape (n_rows, n_features)
-            Rows, dense or CSR.
-        sample_weight : ndarray of shape (n_rows,), default=None
-            Not below 0; None: 1 for each row.
+        X, sample_weight
+            Rows, dense or CSR, and their weights, as in `bind`.
         """
         length = _collapsed.mean_total(X, sample_weight)
         means = self.regularise(parameters * (length / parameters.sum(axis=1, keepdims=True)))

@@ -154,11 +154,7 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
 
         Parameters
         ----------
-        n : int
-            How many observations.
-        rng : numpy.random.Generator
-            Source of random numbers.
-        like : Batch or Statistics, default=None
+        n, rng, like
             As in `sample`.
         """
         return self.sample(n, rng, like)[0]

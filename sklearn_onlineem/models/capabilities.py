@@ -48,10 +48,8 @@ class RowLikelihoods(ABC):
 
         Parameters
         ----------
-        data : Batch
-            Observations, in the form that this class of models takes.
-        rng : numpy.random.Generator, default=None
-            If given, hidden variables are drawn from their posterior instead of averaged over.
+        data, rng
+            As in `Model.e_step`.
         log_likelihoods : ndarray of shape (n_rows,), default=None
             If given, it receives those of all rows, in nats, without their weights; NaN for rows
             that are missing or have no weight.

@@ -367,12 +367,8 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
 
         Parameters
         ----------
-        n : int
-            How many documents.
-        rng : numpy.random.Generator
-            Source of random numbers.
-        like : Documents, default=None
-            Data to draw lengths from.
+        n, rng, like
+            As in `Model.sample`.
         lengths : array-like broadcasting to (n,), default=None
             Tokens of each document; None: as in `like` or, without it, the mean length, rounded.
         """

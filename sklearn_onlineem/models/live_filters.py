@@ -278,9 +278,8 @@ class RegressionFilter(_TakesInputs, StateFilter):
         row : array-like of shape (n_features,)
             NaN if nothing was observed. ValueError, and no change, for rows that are infinite,
             impossible, or of another length.
-        inputs : array-like of shape (n_inputs,), default=None
-            Its known inputs; None: the model has none. ValueError, and no change, if they are of
-            another length, or have values that are not finite.
+        inputs
+            As in `MomentFilter.update`.
         """
         X, q = _as_row(row, self._n_features), self._model.family.n_inputs
         past = lagged(X, _ONE_ROW, self._n_lags, self._last)
