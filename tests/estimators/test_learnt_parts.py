@@ -15,17 +15,14 @@ from sklearn.base import clone
 from sklearn_onlineem import (
     GMMHMM,
     HMM,
-    BernoulliMixture,
     CategoricalHMM,
     CategoricalMixture,
     GaussianHMM,
     GaussianMixture,
-    LaplaceMixture,
     Mixture,
     MultinomialHMM,
     MultinomialMixture,
     PoissonHMM,
-    PoissonMixture,
     combine_estimators,
 )
 from sklearn_onlineem.estimators.base import set_start
@@ -37,30 +34,6 @@ def known(kind, params, **settings):
         weights=WEIGHTS, means=MEANS, covariances=COVARIANCES[kind], covariance_type=kind,
         params=params, reg_covar=0.0, random_state=0, **settings,
     )  # fmt: skip
-
-
-def unlike(before, after):
-    """Which of the attributes a step has changed."""
-    return {
-        name
-        for name in ("weights_", "means_", "covariances_")
-        if not np.array_equal(getattr(before, name), getattr(after, name))
-    }
-
-
-@kinds
-def test_letters_say_which_parts_of_a_mixture_are_learnt(kind, rng):
-    X = rng.normal(scale=4.0, size=(100, 2))
-    letters = {"w": {"weights_"}, "m": {"means_"}, "c": {"covariances_"}}
-    for params in ("", "w", "m", "c", "wm", "wc", "mc", "wp", "p"):
-        expected = set().union(*(letters.get(c, {"means_", "covariances_"}) for c in params))
-        for learn in ("fit", "partial_fit"):
-            mixture = known(kind, params)
-            assert unlike(known(kind, params), getattr(mixture, learn)(X)) == expected
-    # Without start values, the rest is that of the start.
-    mixture = GaussianMixture(2, params="mc", random_state=0, max_iter=0).fit(X)
-    weights = mixture.weights_
-    np.testing.assert_array_equal(mixture.set_params(max_iter=5).fit(X).weights_, weights)
 
 
 @kinds
@@ -160,26 +133,6 @@ def test_masked_fits_end_at_the_maximum_over_what_is_learnt(rng):
     np.testing.assert_allclose(mixture.aic(X), 2 * 4 - 2 * 200 * mixture.score(X))
 
 
-def test_components_of_any_family_may_be_fixed(rng):
-    learnt = np.array([False, True])
-    for make, name, start, X in (
-        (PoissonMixture, "rates", [[1.0], [9.0]], rng.poisson(5.0, (50, 1))),
-        (BernoulliMixture, "probabilities", [[0.1, 0.2], [0.7, 0.8]], rng.integers(0, 2, (50, 2))),
-    ):
-        mixture = make.from_parameters(
-            **{name: start}, weights=[0.5, 0.5], params={"parameters": learnt}
-        )
-        mixture.partial_fit(X)
-        found = getattr(mixture, f"{name}_")
-        np.testing.assert_array_equal(found[0], start[0])
-        assert (found[1] != start[1]).all() and mixture.weights_[0] != 0.5
-    laplace = LaplaceMixture.from_parameters(
-        weights=[0.5, 0.5], locations=[[0.0], [5.0]], scales=[[1.0], [1.0]], params="w"
-    ).partial_fit(rng.normal(size=(50, 1)))
-    np.testing.assert_array_equal(laplace.locations_, [[0.0], [5.0]])
-    assert laplace.weights_[0] > 0.5
-
-
 def test_streams_keep_what_is_fixed_from_their_first_rows_on(rng):
     X = np.concatenate([rng.normal(loc=loc, size=(400, 1)) for loc in (0.0, 10.0, 20.0)])
     mixture = GaussianMixture(
@@ -276,29 +229,6 @@ def test_some_transitions_may_be_fixed_and_the_others_are_the_maximum(rng):
     for sequence in X:
         streamed.partial_fit([sequence])
     np.testing.assert_array_equal(streamed.transmat_[~mask], [0.1, 0.5])
-
-
-def test_some_emissions_may_be_fixed(rng):
-    X = [rng.integers(0, 3, (40, 1)) for _ in range(3)]
-    symbols = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.4, 0.4, 0.2]])
-    mask = np.array([[False, True, True], [True, True, True], [False, False, True]])
-    hmm = known_chain(CategoricalHMM, {"emissionprob": symbols}, {"emissionprob": mask}).fit(X)
-    np.testing.assert_array_equal(hmm.emissionprob_[~mask], symbols[~mask])
-    np.testing.assert_allclose(hmm.emissionprob_.sum(axis=1), 1.0)
-    np.testing.assert_allclose(hmm.emissionprob_[2], symbols[2], rtol=1e-14)
-    assert (hmm.emissionprob_[1] != symbols[1]).all()
-    counts = [rng.multinomial(20, [0.3, 0.3, 0.4], 40) for _ in range(3)]
-    hmm = known_chain(MultinomialHMM, {"emissionprob": symbols}, {"emissionprob": mask}).fit(counts)
-    np.testing.assert_allclose(hmm.emissionprob_[~mask], symbols[~mask], rtol=1e-14)
-    states = {"emissions": np.array([True, False, True])}
-    hmm = known_chain(CategoricalHMM, {"emissionprob": symbols}, states).fit(X)
-    np.testing.assert_array_equal(hmm.emissionprob_[1], symbols[1])
-    assert (hmm.emissionprob_[0] != symbols[0]).all()
-    for params in ({"emissionprob": False}, {"emissions": False}, "st"):
-        hmm = known_chain(CategoricalHMM, {"emissionprob": symbols}, params).fit(X)
-        np.testing.assert_array_equal(hmm.emissionprob_, known_chain(
-            CategoricalHMM, {"emissionprob": symbols}, params).emissionprob_)  # fmt: skip
-        assert hmm.startprob_[0] != 0.5
 
 
 # Four symbols; no state emits 3 and 1, and only the zero of the second state is learnt.
@@ -416,28 +346,6 @@ def test_fixed_components_keep_zeros_of_words(rng):
         np.testing.assert_allclose(mixture.score_samples(rows), np.log(WEIGHTS_OF_TWO @ densities))
         np.testing.assert_array_equal(mixture.partial_fit(rows).probabilities_, ZEROS[:2])
     assert_refuses(mixture, [[0, 0, 1, 1]])
-
-
-def test_masks_of_gaussian_states(rng):
-    emissions = {"means": [[0.0], [5.0], [9.0]], "covars": np.ones((3, 1))}
-    params = {
-        "means": np.array([True, False, True]), "covars": np.array([False, True, True]),
-        "startprob": np.array([False, True, True]),
-    }  # fmt: skip
-    hmm = known_chain(GaussianHMM, emissions, params)
-    X = [rng.normal(loc=4.0, scale=4.0, size=(40, 1)) for _ in range(3)]
-    hmm.fit(X)
-    assert hmm.means_[1, 0] == 5.0 and hmm.covars_[0, 0, 0] == 1.0 and hmm.startprob_[0] == 0.5
-    assert 5.0 not in hmm.means_[[0, 2]] and 1.0 not in hmm.covars_[1:]
-    np.testing.assert_allclose(hmm.startprob_.sum(), 1.0)
-    # Letters are short for masks of all or nothing.
-    both = [
-        known_chain(GaussianHMM, emissions, params).fit(X)
-        for params in ("sm", {"transmat": False, "covars": False})
-    ]
-    np.testing.assert_allclose(both[0].means_, both[1].means_, rtol=1e-12)
-    np.testing.assert_array_equal(both[0].covars_, both[1].covars_)
-    np.testing.assert_array_equal(both[0].transmat_, both[1].transmat_)
 
 
 def test_the_end_has_a_part_in_masked_rows(rng):

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS
 from cases.merged_cases import KNOWN, SINGLE, TOPICS
 from cases.row_regressions import REGRESSIONS
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -18,7 +20,13 @@ from sklearn_onlineem import (
     MultinomialHMM,
     combine_estimators,
 )
-from sklearn_onlineem.estimators._known import _settables, missing_names
+from sklearn_onlineem.estimators._known import (
+    _OF_CHAINS,
+    _letters,
+    _said,
+    _settables,
+    missing_names,
+)
 
 # No attribute shows the lengths of their rows, which are not modelled.
 OF_ANY_LENGTH = (CompoundDirichlet, LatentDirichletAllocation, MultinomialHMM)
@@ -275,6 +283,67 @@ def test_class_methods_make_fitted_estimators(case, rng):
     message = "params" if isinstance(settings.get("params"), dict) else "from_parameters needs"
     with pytest.raises(ValueError, match=message):
         type(estimator).from_parameters(**settings)
+
+
+def letters_of(case):
+    """What `params` of a case may have masks of, and the letters that learn it."""
+    letters = _letters(case.make).items() if isinstance(getattr(case(), "params", 0), str) else ()
+    return {name: own for name, own in letters if name != "durationprob" or case().durations}
+
+
+learnt_parts = pytest.mark.parametrize(
+    ("case", "name"),
+    [
+        pytest.param(case, name, id=f"{case!r}-{name}")
+        for case in (*KNOWN, *REGRESSIONS)
+        for name in letters_of(case)
+    ],
+)
+
+
+@learnt_parts
+def test_what_params_fix_stays_and_the_rest_is_learnt(case, name, rng):
+    (estimator, _), (X, y) = fitted(case, rng), case.data(rng)
+    # Of clusters of other sizes.
+    X = X[:-7] if isinstance(X, list) else X[np.arange(len(X)) % (y + 2) > 0]
+    values, lines = values_of(estimator), _settables(case.make)
+    kinds, own = "k", components_shown(estimator, values)
+    if name != case.make._whole[0]:
+        kinds, own = _said(lines[f"{name}_"].masks, case()) or "", {f"{name}_"} & values.keys()
+    masks = [False] * bool(own) + [np.arange(estimator.n_components) > 0] * ("k" in kinds.split())
+    shapes = [
+        np.shape(values[line]) for line in own if np.ndim(values[line]) == len(kinds[-2:]) > 1
+    ]
+    masks += [np.arange(np.prod(shape)).reshape(shape) % 3 > 0 for shape in shapes]
+    for mask, learn in product(masks, ("fit", "partial_fit")):
+        known = made_of(case, values, params={name: mask}, warm_start=True, max_iter=1, tol=0.0)
+        before = {line: getattr(known, line) for line in values}
+        getattr(known.set_params(solver="batch"), learn)(X)
+        after = {line: getattr(known, line) for line in values}
+        for line in own:
+            is_learnt = mask & np.ones(np.shape(mask) or len(before[line]), bool)
+            assert_allclose(after[line][~is_learnt], before[line][~is_learnt], rtol=1e-13)
+            assert not is_learnt.any() or (after[line] != before[line])[is_learnt].any()
+        assert any(not np.array_equal(after[line], before[line]) for line in values)
+
+
+@learnt_parts
+def test_letters_are_masks_of_all_or_nothing(case, name, rng):
+    (estimator, X), letters = fitted(case, rng), letters_of(case)
+    params = "".join(set("".join(letters.values())) - set(letters[name]))
+    masks = {part: not own or not set(own).isdisjoint(params) for part, own in letters.items()}
+    values, learns = values_of(estimator), {"warm_start": True, "max_iter": 1, "solver": "batch"}
+    models = [made_of(case, values, params=p, **learns).fit(X).model_ for p in (params, masks)]
+    assert_identical(*models)
+
+
+def components_shown(estimator, values):
+    """Attributes that show parameters of each component by itself, but for means."""
+    lines, parts = _settables(type(estimator)), estimator._parts()
+    axes = {line: _said(lines[line].axes_in(parts), value) or "" for line, value in values.items()}
+    shown = {line for line, letters in axes.items() if letters.startswith("k")}
+    of_chains = {f"{part}_" for part in (*_OF_CHAINS, "endprob", "means")}
+    return {line for line in shown - of_chains if np.ptp(values[line], axis=0).any()}
 
 
 # Sequences have lengths, which are unknown before first data.

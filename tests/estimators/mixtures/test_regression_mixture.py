@@ -451,17 +451,3 @@ def test_a_known_model_learns_with_the_inputs_of_its_first_data(noise, rng):
     expected = model.m_step(evidence + model.own_statistics().scale(2.0))
     assert_allclose(known.coef_, expected.parameters.matrix, rtol=1e-7)
     assert_allclose(known.intercept_, expected.parameters.offset, rtol=1e-7)
-
-
-def test_params_say_what_is_learnt(rng):
-    X, y = crossing(rng, 500)
-    start = {"weights_init": [0.9, 0.1], "random_state": 0}
-    given = RegressionMixture(2, params="p", **start).fit(X, y)
-    assert_allclose(given.weights_, [0.9, 0.1], rtol=1e-12)
-    assert_allclose(np.sort(given.coef_.ravel()), SLOPES, atol=0.2)
-    known = RegressionMixture.from_parameters(
-        weights=[0.5, 0.5], coef=[[[-2.0]], [[2.0]]], intercept=[[1.0], [1.0]],
-        covariances=[[[0.1]], [[0.1]]], params="w", warm_start=True,
-    ).fit(X[:100], y[:100])  # fmt: skip
-    assert_array_equal(known.coef_.ravel(), SLOPES)
-    assert known.weights_[0] != 0.5
