@@ -79,7 +79,10 @@ def test_saved_streams_go_on_bit_for_bit(system, sequences):
     assert_identical(*map(arrays, after))
 
 
-def test_fits_end_at_the_maximum_over_free_entries(system, sequences):
+def test_fits_end_at_the_maximum_over_free_entries(system):
+    # Of few sequences, the likeliest noise may be singular: EM needs passes without end then.
+    known = KalmanFilter.from_parameters(**system, random_state=0)
+    sequences = known.sample(25, n_sequences=60)[0]
     kalman = masked(system, solver="batch", reg_covar=0.0, tol=1e-10, max_iter=500).fit(sequences)
     places = [
         (name, i) for name, mask in MASKS.items() if mask is not False and "cov" not in name
