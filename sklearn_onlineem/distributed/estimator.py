@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from distributed import Client
     from pyspark.sql import SparkSession
 
-_NAMED = by_name("lengths, groups and the like are passed by name")
+_OF_X = "X : array-like, or other data that `estimator_` takes\n    Local data, not shards.\n"
+_NAMED = by_name("lengths, groups and the like are passed by name", _OF_X)
 
 
 Estimator = TypeVar("Estimator", bound=OnlineEM)
@@ -428,11 +429,6 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     def score_samples(self, X: SequenceData, **arguments: object) -> Floats:
         """Return the `score_samples` of `estimator_`.
 
-        Parameters
-        ----------
-        X : array-like, or other data that `estimator_` takes
-            Local data, not shards.
-
         Returns
         -------
         log_likelihoods : ndarray of shape (n_samples,)
@@ -444,11 +440,6 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     def predict(self, X: SequenceData, **arguments: object) -> IntegersOrList:
         """Return the `predict` of `estimator_`.
 
-        Parameters
-        ----------
-        X : array-like, or other data that `estimator_` takes
-            Local data, not shards.
-
         Returns
         -------
         prediction : ndarray of shape (n_samples,), or list
@@ -459,11 +450,6 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     @_NAMED
     def predict_proba(self, X: SequenceData, **arguments: object) -> FloatsOrList:
         """Return the `predict_proba` of `estimator_`.
-
-        Parameters
-        ----------
-        X : array-like, or other data that `estimator_` takes
-            Local data, not shards.
 
         Returns
         -------
@@ -492,11 +478,6 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     @_NAMED
     def transform(self, X: SequenceData, **arguments: object) -> FloatsOrList:
         """Return the `transform` of `estimator_`.
-
-        Parameters
-        ----------
-        X : array-like, or other data that `estimator_` takes
-            Local data, not shards.
 
         Returns
         -------

@@ -21,6 +21,7 @@ from sklearn_onlineem.estimators.fitted import FitTransformMixin, InformationCri
 from sklearn_onlineem.estimators.parameters import estimator, fit_context
 from sklearn_onlineem.estimators.threads import threads_for
 from sklearn_onlineem.estimators.validation import INVALID, checked_weight, raise_named, ready
+from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import Marginals
 
 
@@ -60,7 +61,8 @@ class RowsInput(ReadsLabels):
                     raise ValueError("X has nothing but NaN.")
             if self._prepare is not None:
                 rows = replace(rows, X=self._prepare(rows.X))
-            if not self._is_checked:
+            # Most families take any numbers.
+            if not self._is_checked and type(self._family).check is not Family.check:
                 self._family.check(rows.X)
         except INVALID as error:
             raise_named(error, self._estimator)
@@ -165,8 +167,6 @@ class RowEstimator(FitTransformMixin, InformationCriteria, OnlineEM):
         ----------
         X : array-like of shape (n_samples, n_features)
             A batch of any size. One of no rows changes nothing.
-        y, sample_weight
-            As in `fit`.
         """
         self._partial_fit(X, y, sample_weight=sample_weight, **where)
         return self

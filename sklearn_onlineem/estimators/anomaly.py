@@ -363,11 +363,7 @@ class AnomalyDetector(
         return scores[counted], weights[counted]
 
     def score_samples(
-        self,
-        X: RowData | SequenceData,
-        *,
-        continues: bool = False,
-        **where: Unpack[Where],
+        self, X: RowData | SequenceData, *, continues: bool = False, **where: Unpack[Where]
     ) -> FloatsOrList:
         """Return the log density of each row, of a sequence given the rows before it.
 
@@ -388,11 +384,6 @@ class AnomalyDetector(
         scores : ndarray of shape (n_samples,) or (n_sequences,), or list
             In nats; NaN for a row of which nothing was observed. A list has an array for each
             sequence, if X has an entry for each, and rows are scored.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the detector is not fitted, or X is invalid.
         """
         check_is_fitted(self)
         estimator, per_sequence = self.estimator_, self.per_sequence
@@ -401,11 +392,7 @@ class AnomalyDetector(
         return _scores(estimator, X, where, per_sequence)[0]
 
     def decision_function(
-        self,
-        X: RowData | SequenceData,
-        *,
-        continues: bool = False,
-        **where: Unpack[Where],
+        self, X: RowData | SequenceData, *, continues: bool = False, **where: Unpack[Where]
     ) -> FloatsOrList:
         """Return the scores less `offset_`: below 0 for anomalies.
 
@@ -418,21 +405,12 @@ class AnomalyDetector(
         -------
         decisions : ndarray of shape (n_samples,), or list
             Like those of `score_samples`.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the detector is not fitted, or X is invalid.
         """
         scores = self.score_samples(X, continues=continues, **where)
         return _mapped(lambda part: part - self.offset_, scores)
 
     def predict(
-        self,
-        X: RowData | SequenceData,
-        *,
-        continues: bool = False,
-        **where: Unpack[Where],
+        self, X: RowData | SequenceData, *, continues: bool = False, **where: Unpack[Where]
     ) -> IntegersOrList:
         """Return -1 for anomalies, and 1 for other rows or sequences.
 
@@ -445,22 +423,12 @@ class AnomalyDetector(
         -------
         labels : ndarray of int of shape (n_samples,), or list
             As those of `score_samples`.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the detector is not fitted, or X is invalid.
         """
         scores = self.score_samples(X, continues=continues, **where)
         return _mapped(lambda part: np.where(part < self.offset_, -1, 1), scores)
 
     @available_if(estimator_has("score"), _WHERE)
-    def score(
-        self,
-        X: RowData | SequenceData,
-        y: object = None,
-        **where: Unpack[Where],
-    ) -> float:
+    def score(self, X: RowData | SequenceData, y: object = None, **where: Unpack[Where]) -> float:
         """Return the score of the estimator, as searches without labels need it.
 
         Parameters
@@ -472,11 +440,6 @@ class AnomalyDetector(
         -------
         log_likelihood : float
             Mean of the rows or sequences, in nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the detector is not fitted, or X is invalid.
         """
         check_is_fitted(self)
         return self.estimator_.score(X, y, **_given(**where))

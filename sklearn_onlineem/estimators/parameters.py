@@ -135,11 +135,14 @@ OTHER_ATTRIBUTES = {
 }
 
 
-def by_name(remedy: str) -> Callable[[Method], Method]:
-    """Let a method say which arguments users of other libraries have to pass by name."""
+def by_name(remedy: str, of_X: str | None = None) -> Callable[[Method], Method]:
+    """Let a method say which arguments users of other libraries have to pass by name.
+
+    `of_X` is the entry of X in docstrings that have none.
+    """
 
     def decorated(method):
-        method.remedy = remedy
+        method.remedy, method.of_X = remedy, of_X or _ROWS
         return method
 
     return decorated
@@ -242,7 +245,7 @@ _ROWS = """X : array-like of shape (n_samples, n_features)
 _INVALID = (
     "ValueError\n    If the parameters or the data are invalid; the message names the estimator."
 )
-_UNFITTED = "NotFittedError, ValueError\n    If the estimator is not fitted, or X is invalid."
+_UNFITTED = "NotFittedError, ValueError\n    If it is not fitted, or the data are invalid."
 _RAISED = dict.fromkeys(["fit", "fit_predict", "fit_transform"], _INVALID) | {
     "partial_fit": "ValueError\n    If the batch is invalid; the estimator is left unchanged."
 }
@@ -258,11 +261,18 @@ def _documented(method, signature, names):
     if not takes_X or not ("Returns" in sections or signature.return_annotation == "Self"):
         return method.__doc__
     given = sections.pop("Parameters", "")
-    if not re.search(r"^X\b", given, re.MULTILINE):
+    own = [n for n, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD]
+    own = [n for n in own[1:] if not re.search(rf"^(?=\S).*\b{n}\b", given, re.MULTILINE)]
+    silent = [n for n in own if n in ("y", "sample_weight") and n not in names]
+    if "X" in own and silent:
+        given = f"{', '.join(['X', *silent])}\n    As in `fit`.\n{given}"
+    elif "X" in own:
         kind = "Sequences, as" if "lengths" in names else "As"
         gaps = ", with NaN for missing values" if "inputs" in names else ""
         beside = f"{', '.join(['X', *names])}\n    {kind} in `fit`{gaps}.\n"
-        given = (beside if names else _ROWS) + given
+        given = (beside if names else getattr(method, "of_X", _ROWS)) + given
+    elif silent:
+        given = f"{given.rstrip()}\n{', '.join(silent)}\n    As in `fit`.\n"
     for name in names:
         if re.search(rf"^(?=\S).*\b{name}\b", given, re.MULTILINE):
             continue

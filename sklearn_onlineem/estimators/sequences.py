@@ -283,11 +283,7 @@ class SequenceEstimator(
         return self._made("log_likelihood", X, *cut, **where)[0]
 
     def score_rows(
-        self,
-        X: SequenceData,
-        *cut: Cut,
-        continues: bool = False,
-        **where: Unpack[Where],
+        self, X: SequenceData, *cut: Cut, continues: bool = False, **where: Unpack[Where]
     ) -> FloatsOrList:
         """Return the log-likelihood of each row given those before it, log p(v_t | v_1..t-1).
 
@@ -434,11 +430,6 @@ class SequenceEstimator(
         **where: Unpack[Where],
     ) -> FloatsOrList:
         """Fit, and return the result of `transform` for X.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
 
         Returns
         -------

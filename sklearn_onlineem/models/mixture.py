@@ -17,7 +17,6 @@ from sklearn_onlineem._kernels._responsibilities import (
     normalise,
     weights_from_counts,
 )
-from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem._values import components, quick, take
 from sklearn_onlineem.data.rows import Rows, task
@@ -131,7 +130,7 @@ class MixtureModel(
     def n_components(self) -> int:
         return len(self.weights)
 
-    @cached_property
+    @property
     def n_active(self) -> int:
         return int(np.count_nonzero(self.weights))
 

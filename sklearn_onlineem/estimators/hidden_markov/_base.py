@@ -422,11 +422,6 @@ n_components)
     ) -> IntegersOrList:
         """Fit, and return the states of X, as `predict` does.
 
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-
         Returns
         -------
         states : ndarray of shape (n_rows,), or list

@@ -249,11 +249,6 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
     ) -> Integers:
         """Fit, and return the most probable component of each sample, as `predict` does.
 
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-
         Returns
         -------
         components : ndarray of shape (n_samples,)
@@ -341,11 +336,6 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
         X : array-like of shape (n_samples, n_features)
             Without missing values.
 
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
-
         Examples
         --------
         >>> import numpy as np
@@ -375,11 +365,6 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
         -------
         X : array-like of shape (n_samples, n_features)
             Without missing values.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
 
         Examples
         --------

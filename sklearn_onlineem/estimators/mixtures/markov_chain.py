@@ -324,11 +324,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
         The first sequences are kept, and the start is made anew from all of them as they come, see
         :ref:`stream_starts`. Without `n_symbols` the first batch must have all symbols.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
         """
         return super().partial_fit(X, y, sample_weight, **where)
 
@@ -340,11 +335,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         **where: Unpack[Where],
     ) -> Floats:
         """Fit, and return the result of `transform` for X.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
 
         Returns
         -------

@@ -189,8 +189,6 @@ class RegressionMixture(
         ----------
         X : array-like of shape (n_samples, n_features)
             Inputs of a batch of any size. One of no rows changes nothing.
-        y, sample_weight
-            As in `fit`.
         """
         self._partial_fit(X, y, sample_weight=sample_weight)
         return self
@@ -284,40 +282,20 @@ class RegressionMixture(
 
         After `partial_fit` with ``solver="adaptive"`` it is that of the mixture of its models.
 
-        Parameters
-        ----------
-        X, y
-            As in `fit`.
-
         Returns
         -------
         log_densities : ndarray of shape (n_samples,)
             log p(y | x), in nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X or y is invalid.
         """
         return self._infer("log_likelihood", X, y=y)
 
     def responsibilities(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the probability of each component for each row, given inputs and targets.
 
-        Parameters
-        ----------
-        X, y
-            As in `fit`.
-
         Returns
         -------
         responsibilities : ndarray of shape (n_samples, n_components)
             Rows add up to 1.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X or y is invalid.
         """
         return self._infer("posterior", X, y=y)
 
