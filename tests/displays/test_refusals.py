@@ -74,11 +74,9 @@ MergeDisplay.from_estimator(combine_estimators(COUNTS), COUNTS) ->
     Poisson components cannot be drawn in a plane
 MergeDisplay.from_estimator(MERGED, SITES, mass=0.0) -> masses
 # Responsibilities.
-ResponsibilityDisplay.from_predictions([0.5, 0.5]) -> responsibilities must
-ResponsibilityDisplay.from_predictions(np.empty((0, 2))) -> responsibilities must
-ResponsibilityDisplay.from_predictions([[0.5, 0.6]]) -> responsibilities must
-ResponsibilityDisplay.from_predictions([[1.5, -0.5]]) -> responsibilities must
-ResponsibilityDisplay.from_predictions([[np.nan, 1.0]]) -> responsibilities must
+ResponsibilityDisplay.from_predictions(each) for each in
+    ([0.5, 0.5], np.empty((0, 2)), [[0.5, 0.6]], [[1.5, -0.5]], [[np.nan, 1.0]]) ->
+    responsibilities must
 ResponsibilityDisplay.from_estimator(KMeans(2).fit(X), X) -> TypeError: KMeans has no predict_proba
 # Topics.
 TopicsDisplay.from_estimator(LDA, feature_names=['one']) -> feature_names must be 12 names
@@ -88,10 +86,10 @@ TopicsDisplay.from_estimator(LDA, topics=[3]) ->
     topics must be numbers of the 3 topics of LatentDirichletAllocation
 TopicsDisplay.from_estimator(LDA, topics=[]) -> topics must be numbers
 TopicsDisplay.from_estimator(LDA, ax=axes(2)) -> must be 3 Axes, got 2
-TopicsDisplay([['a', 'b']], [[0.5, 0.2], [0.1, 0.1]]) -> of one number of topics
-TopicsDisplay([['a', 'b']], [[0.5, 0.2]], shares=[0.5, 0.5]) -> of one number of topics
-TopicsDisplay.from_estimator(MIXTURE) -> TypeError: GaussianMixture has no topics
-TopicsDisplay.from_estimator(PCA(2).fit(X)) -> TypeError: PCA has no topics
+TopicsDisplay([['a', 'b']], *each) for each in
+    (([[0.5, 0.2], [0.1, 0.1]],), ([[0.5, 0.2]], [0.5, 0.5])) -> of one number of topics
+TopicsDisplay.from_estimator(each) for each in (MIXTURE, PCA(2).fit(X)) ->
+    TypeError: (GaussianMixture|PCA) has no topics
 # Numbers of components.
 ModelSelectionDisplay([1, 2]) -> at least one of bic, aic and score
 ModelSelectionDisplay([1, 2], bic=[1.0, 2.0]) -> needs n_samples
@@ -122,16 +120,14 @@ LearningCurveDisplay.from_estimator(BATCH, panels=['eta']) -> 'eta': there is no
 StatePathDisplay.from_predictions([np.zeros((3, 1)), np.zeros((4, 1))], [0, 0, 0]) -> one sequence
 StatePathDisplay.from_predictions(np.zeros((2, 3, 1)), [0, 0]) -> one sequence
 StatePathDisplay.from_predictions(np.zeros((3, 1)), [0, 0]) -> states must be of shape
-StatePathDisplay.from_predictions(np.zeros((3, 1)), [0, 0, -1]) -> whole numbers
-StatePathDisplay.from_predictions(np.zeros((3, 1)), [0.0, 0.5, 1.0]) -> whole numbers
+StatePathDisplay.from_predictions(np.zeros((3, 1)), each) for each in ([0, 0, -1], [0.0, 0.5, 1.0])
+    -> whole numbers
 StatePathDisplay([1.0, 2.0], [0, 2], posterior=HALVES) -> posterior must be of shape
 StatePathDisplay([1.0, 2.0], [0, 1], names=['one']) -> names must name all 2 states
 StatePathDisplay.from_estimator(HMM, ROWS, features=['height']) -> no feature 'height'
 StatePathDisplay.from_estimator(HMM, ROWS, ax=axes(3)) -> ax must be 2 Axes at most
-TransitionDisplay([0.5, 0.5]) -> transmat must
-TransitionDisplay([[0.5, 0.5]]) -> transmat must
-TransitionDisplay([[0.7, 0.7], [0.5, 0.5]]) -> transmat must
-TransitionDisplay([[1.5, -0.5], [0.0, 1.0]]) -> transmat must
+TransitionDisplay(each) for each in
+    ([0.5, 0.5], [[0.5, 0.5]], [[0.7, 0.7], [0.5, 0.5]], [[1.5, -0.5], [0.0, 1.0]]) -> transmat must
 TransitionDisplay(np.eye(2)).plot(threshold=0.5) -> require kind='graph'
 TransitionDisplay(np.eye(2)).plot(kind='circle') -> kind must be
 TransitionDisplay(np.eye(2)).plot(kind='graph', positions=[[0.0, 1.0]]) -> positions must be

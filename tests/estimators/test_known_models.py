@@ -398,17 +398,13 @@ known_mixture().predict(np.zeros((1, 3))) -> X has 3 features
 GaussianMixture(-1).weights_ = [1.0] -> 'n_components' parameter of GaussianMixture
 other_kind().means_ = np.ones((2, 2)) -> call fit again
 known_mixture().covariances_ = [[[1e-320]], [[1.0]]] -> GaussianMixture: covariances_
-known_mixture().precisions_cholesky_ = [[[1e200]], [[1.0]]] -> GaussianMixture: precisions_cholesky_
-known_mixture().precisions_cholesky_ = [[[1e-200]], [[1.0]]] ->
+known_mixture().precisions_cholesky_ = [[[each]], [[1.0]]] for each in (1e200, 1e-200) ->
     GaussianMixture: precisions_cholesky_
 known_mixture().weights_ = np.ma.masked_array([0.5, 0.5], [True, False]) ->
     GaussianMixture: weights_
-GaussianMixture(1, covariance_type='spherical').covariances_ = [1e-320] ->
-    GaussianMixture: covariances_
-GaussianMixture(1, covariance_type='spherical').precisions_ = [1e-320] ->
-    GaussianMixture: precisions_
-GaussianMixture(1, covariance_type='spherical').precisions_cholesky_ = [1e-320] ->
-    GaussianMixture: precisions_cholesky_
+setattr(GaussianMixture(1, covariance_type='spherical'), each, [1e-320])
+    for each in ('covariances_', 'precisions_', 'precisions_cholesky_') ->
+    GaussianMixture: (covariances|precisions|precisions_cholesky)_
 Mixture(2, family='poisson').fit([[1, 2], [3, 4], [9, 9]]).parameters_ = np.ones((2, 3)) ->
     Mixture: parameters_ has 3 columns, but 2 are expected
 Mixture.from_parameters(weights=[0.5, 0.5], parameters=[1.0]) ->
@@ -430,9 +426,8 @@ CategoricalMixture(2, n_categories=3).probabilities_ = [SHARES, np.ones((2, 3)) 
 topics().components_ = [[1.0, 2.0]] -> components_ has 1 components or states, but 2 are expected
 topics().components_ = [[1.0, 2.0], [0.0, 0.0]] -> components_ must not be negative, nor all 0
 topics().components_ = [1.0, 2.0] -> components_ must have 2 axes
-topics().doc_topic_prior_ = 0.0 -> doc_topic_prior_ must be from 1e-20 to 1e
-topics().doc_topic_prior_ = [1.0, -1.0] -> doc_topic_prior_ must be from 1e-20 to 1e
-topics().doc_topic_prior_ = [1.0, 1e30] -> doc_topic_prior_ must be from 1e-20 to 1e
+topics().doc_topic_prior_ = each for each in (0.0, [1.0, -1.0], [1.0, 1e30]) ->
+    doc_topic_prior_ must be from 1e-20 to 1e
 topics().topic_word_prior_ = 1.0 -> AttributeError: topic_word_prior_
 # Edit distances.
 EditDistance().operations_ = {'match': 0.5, 'end': 0.5} -> operations_ must have match, mismatch

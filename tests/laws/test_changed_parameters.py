@@ -508,7 +508,11 @@ def test_the_same_transformer_goes_on(rng):
     assert estimator.transformer_.n_samples_seen_ == 120
 
 
-NONSENSE = {"contamination": [0, 5, 0.9, np.nan, "auto"], "param_grid": [{"beta": 3}, []]}
+NONSENSE = {
+    "contamination": [0, 5, 0.9, np.nan, "auto"],
+    "param_grid": [{"beta": 3}, []],
+    "scoring": ["absent"],
+}
 
 
 @all_wrappers

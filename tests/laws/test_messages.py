@@ -610,6 +610,22 @@ EditDistanceClassifier().fit(*each) for each in (([], []), (['a'], ['a', 'b'])) 
     EditDistanceClassifier
 EditDistanceClassifier(EditDistance(), prefit=True).fit(['a'], ['a']) ->
     NotFittedError: EditDistance
+# Start values that do not add up, and searches.
+getattr(PoissonMixture(2, weights_init=[0.5, 0.4]), each)(COUNTS) for each in LEARN ->
+    weights_init of PoissonMixture.* sum of 0.9
+mixture(weights_init=[5.0, 5.0]).fit(X) -> weights_init of GaussianMixture.* sum of 10
+PoissonHMM(2, startprob_init=[0.5, 0.4]).fit(COUNTS) -> startprob_init of PoissonHMM.* sum of 0.9
+getattr(PoissonHMM(2, transmat_init=[[0.5, 0.5], [0.5, 0.4]]), each)(COUNTS) for each in LEARN ->
+    transmat_init of PoissonHMM.*add up to 1, got a sum of 0.9 in row 1
+rates(termination='end_state', transmat_init=[[0.5, 0.6], [0.5, 0.4]]).fit(COUNTS) ->
+    transmat_init of HMM.*at most 1, got a sum of 1.1 in row 0
+search().set_params(estimator=StandardScaler).partial_fit(X) -> TypeError: estimator
+getattr(search().set_params(param_grid={'n_components': 3}), each)(X) for each in LEARN ->
+    TypeError: n_components
+search().set_params(param_grid={'absent': [3]}).fit(X) -> absent
+search().set_params(param_grid=[]).fit(X) -> param_grid of PrequentialSearch has no settings
+search().set_params(batch_size=0).partial_fit(X) -> 'batch_size' parameter
+search().set_params(n_jobs=0).partial_fit(X) -> 'n_jobs' parameter
 # What is not cut into shards, and labels of topics.
 DistributedEM(PoissonMixture(2)).fit(each) for each in
     (None, '', 'abc', b'abc', {'a': [1.0]}, {1.0}, 3, object(), np.array(None), iter([1.0])) ->

@@ -248,28 +248,6 @@ def test_metadata_routing(chunks, rng):
     assert_allclose(search.best_estimator_.n_samples_seen_, w.sum())
 
 
-@pytest.mark.parametrize(
-    "parameters, message",
-    [
-        ({"estimator": StandardScaler}, "estimator"),
-        ({"param_grid": {"n_components": 3}}, "n_components"),
-        ({"param_grid": {"absent": [3]}}, "absent"),
-        ({"param_grid": []}, "param_grid of PrequentialSearch has no settings"),
-        ({"scoring": "absent"}, "scoring"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"n_jobs": 0}, "n_jobs"),
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)
-def test_wrong_parameters_are_refused(chunks, parameters, message):
-    search = PrequentialSearch(GaussianMixture(), {}).set_params(**parameters)
-    with pytest.raises((TypeError, ValueError), match=message):
-        search.partial_fit(chunks[0])
-    with pytest.raises((TypeError, ValueError), match=message):
-        search.fit(chunks[0])
-    assert not hasattr(search, "estimators_")
-
-
 def test_progress(chunks, capsys):
     search = PrequentialSearch(piped(), GRID, verbose=True).fit_stream(chunks)
     assert capsys.readouterr().out.splitlines() == [
