@@ -37,6 +37,12 @@ from sklearn_onlineem import (
 from sklearn_onlineem.families import Categorical, GaussianRegression
 
 
+def named(make, arguments):
+    """The name of a class, with those of its settings that are texts."""
+    texts = ", ".join(value for value in arguments.values() if isinstance(value, str))
+    return f"{make.__name__}({texts})" if texts else make.__name__
+
+
 @dataclass(frozen=True)
 class EstimatorCase(RowCapabilities):
     """A mixture estimator, and clusters that it can tell apart."""
@@ -60,7 +66,7 @@ class EstimatorCase(RowCapabilities):
     resized: Callable = lambda X: np.hstack([X, X])
 
     def __repr__(self):
-        return self.name or self.make.__name__
+        return self.name or named(self.make, self.arguments)
 
     def __call__(self, n_components=3, **arguments):
         return self.make(n_components, **{"random_state": 0, **self.arguments, **arguments})
@@ -142,13 +148,7 @@ def matrix_clusters(rng, y):
 
 ESTIMATORS = [
     *(
-        EstimatorCase(
-            GaussianMixture,
-            normal_clusters,
-            {"covariance_type": kind},
-            f"GaussianMixture({kind})",
-            **GAUSSIAN,
-        )
+        EstimatorCase(GaussianMixture, normal_clusters, {"covariance_type": kind}, **GAUSSIAN)
         for kind in ("full", "tied", "diag", "spherical")
     ),
     EstimatorCase(PoissonMixture, count_clusters, sparse=True, **COUNTS),
@@ -172,19 +172,13 @@ ESTIMATORS = [
     EstimatorCase(LaplaceMixture, normal_clusters, regular=False, centre=np.median, **REAL),
     *(
         EstimatorCase(
-            StudentTMixture,
-            normal_clusters,
-            {"covariance_type": kind, "degrees_of_freedom": degrees},
-            f"StudentTMixture({kind}, {degrees})",
-            hidden=True,
-            regular=False,
-            **GAUSSIAN,
+            StudentTMixture, normal_clusters, kinds, hidden=True, regular=False, **GAUSSIAN
         )
-        for kind, degrees in (
-            ("full", "each"),
-            ("tied", "shared"),
-            ("diag", "each"),
-            ("spherical", "each"),
+        for kinds in (
+            {"covariance_type": "full", "degrees_of_freedom": "each"},
+            {"covariance_type": "tied", "degrees_of_freedom": "shared"},
+            {"covariance_type": "diag", "degrees_of_freedom": "each"},
+            {"covariance_type": "spherical", "degrees_of_freedom": "each"},
         )
     ),
     EstimatorCase(WishartMixture, matrix_clusters, **MATRICES),
@@ -194,25 +188,23 @@ ESTIMATORS = [
         {"degrees_of_freedom": 10.0},
         "WishartMixture(degrees)",
         **MATRICES,
-    ),
+    ),  # fmt: skip
     EstimatorCase(
         Mixture,
         code_clusters,
         {"family": Categorical(n_categories=4)},
         "Mixture(Categorical)",
         **NOMINAL,
-    ),
+    ),  # fmt: skip
     EstimatorCase(CategoricalMixture, code_clusters, {"n_categories": 4}, **NOMINAL),
-    EstimatorCase(
-        Mixture, normal_clusters, {"family": "gaussian_full"}, "Mixture(gaussian_full)", **GAUSSIAN
-    ),
+    EstimatorCase(Mixture, normal_clusters, {"family": "gaussian_full"}, **GAUSSIAN),
     EstimatorCase(
         Mixture,
         output_clusters,
         {"family": GaussianRegression(n_inputs=1)},
         "Mixture(GaussianRegression)",
         **GAUSSIAN,
-    ),
+    ),  # fmt: skip
 ]
 
 

@@ -37,17 +37,12 @@ SINGLE = [
         None,
         {"alphabet": LETTERS, "parametrization": "full", "operation_prior": 1.0},
         "EditDistance(full)",
-    ),
+    ),  # fmt: skip
 ]
 # Topics are numbered, too, and have neither responsibilities nor exact likelihoods.
 TOPICS = [
     EstimatorCase(
-        LatentDirichletAllocation,
-        document_clusters,
-        {"e_step": e_step},
-        f"LatentDirichletAllocation({e_step})",
-        regular=False,
-        **DOCUMENTS,
+        LatentDirichletAllocation, document_clusters, {"e_step": e_step}, regular=False, **DOCUMENTS
     )
     for e_step in ("gibbs", "map")
 ]

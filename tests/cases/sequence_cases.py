@@ -21,6 +21,7 @@ from cases.capabilities import (
 from cases.estimator_cases import (
     count_clusters,
     document_clusters,
+    named,
     normal_clusters,
     waiting_clusters,
 )
@@ -60,7 +61,7 @@ class SequenceCase(RowCapabilities):
     labelled = MappingProxyType({"semi_supervised": True})
 
     def __repr__(self):
-        return self.name or self.make.__name__
+        return self.name or named(self.make, self.arguments)
 
     def __call__(self, n_components=N_STATES, **arguments):
         return self.make(n_components, **{"random_state": 0, **self.arguments, **arguments})
@@ -196,13 +197,7 @@ def slow_levels(rng, y):
 
 SEQUENCE_ESTIMATORS = [
     *(
-        SequenceCase(
-            GaussianHMM,
-            normal_clusters,
-            {"covariance_type": kind},
-            f"GaussianHMM({kind})",
-            **GAUSSIAN,
-        )
+        SequenceCase(GaussianHMM, normal_clusters, {"covariance_type": kind}, **GAUSSIAN)
         for kind in ("diag", "full", "tied", "spherical")
     ),
     SequenceCase(GMMHMM, pairs_of_clusters, {"n_mix": 2}, "GMMHMM(diag)", **GAUSSIAN),
@@ -212,7 +207,7 @@ SEQUENCE_ESTIMATORS = [
         {"family": MixtureOf(Gaussian(Diagonal()), 6, tied=True)},
         "HMM(shared parts)",
         **GAUSSIAN,
-    ),
+    ),  # fmt: skip
     SequenceCase(CategoricalHMM, symbol_clusters, {"n_features": 4}, **NOMINAL),
     SequenceCase(MultinomialHMM, document_clusters, **DOCUMENTS),
     SequenceCase(PoissonHMM, count_clusters, **COUNTS),
@@ -223,7 +218,7 @@ SEQUENCE_ESTIMATORS = [
         "RegressionHMM(lags)",
         n_before=1,
         **GAUSSIAN,
-    ),
+    ),  # fmt: skip
     # First rows of a stream separate zeros from ones, and coefficients of few rows explode, without
     # a prior.
     SequenceCase(
@@ -233,7 +228,7 @@ SEQUENCE_ESTIMATORS = [
         "RegressionHMM(bits)",
         n_before=1,
         **BINARY,
-    ),
+    ),  # fmt: skip
     SequenceCase(
         RegressionHMM,
         alternating_counts,
@@ -241,16 +236,16 @@ SEQUENCE_ESTIMATORS = [
         "RegressionHMM(counts)",
         n_before=1,
         **COUNTS,
-    ),
+    ),  # fmt: skip
     # A 0 is no exponential variable.
-    SequenceCase(HMM, waiting_clusters, {"family": "exponential"}, "HMM(exponential)", **POSITIVE),
+    SequenceCase(HMM, waiting_clusters, {"family": "exponential"}, **POSITIVE),
     SequenceCase(
         GaussianHMM,
         normal_clusters,
         {"durations": "poisson", "max_duration": 30},
         "GaussianHMM(Poisson durations)",
         **GAUSSIAN,
-    ),
+    ),  # fmt: skip
     SequenceCase(
         PoissonHMM,
         count_clusters,
@@ -259,23 +254,18 @@ SEQUENCE_ESTIMATORS = [
             "max_duration": 30,
             "left_censored": True,
             "durationprob_prior": 1.0,
-        },  # fmt: skip
+        },
         "PoissonHMM(durations, left-censored)",
         **COUNTS,
-    ),
+    ),  # fmt: skip
     SequenceCase(
         CategoricalHMM,
         symbol_clusters,
-        {
-            "n_features": 4,
-            "durations": "poisson",
-            "max_duration": 30,
-            "termination": "end_state",
-        },  # fmt: skip
+        {"n_features": 4, "durations": "poisson", "max_duration": 30, "termination": "end_state"},
         "CategoricalHMM(durations, absorbing)",
         ends_by_itself=True,
         **NOMINAL,
-    ),
+    ),  # fmt: skip
     SequenceCase(
         HMM,
         normal_clusters,
@@ -283,7 +273,7 @@ SEQUENCE_ESTIMATORS = [
         "HMM(gaussian, absorbing)",
         ends_by_itself=True,
         **GAUSSIAN,
-    ),
+    ),  # fmt: skip
 ]
 KALMAN_FILTERS = [
     KalmanCase(KalmanFilter, normal_clusters, **GAUSSIAN),
@@ -293,26 +283,20 @@ KALMAN_FILTERS = [
         {"transition_covariance_type": "spherical", "observation_covariance_type": "diag"},
         "KalmanFilter(simple noise)",
         **GAUSSIAN,
-    ),
+    ),  # fmt: skip
     PartlyKnownCase(KalmanFilter, normal_clusters, {}, "KalmanFilter(partly known)", **GAUSSIAN),
-    StructureCase(
-        KalmanFilter,
-        slow_levels,
-        {"structure": Level() + Cycle(8.0)},
-        "KalmanFilter(structure)",
-        starts_are_given=True,
-        is_diffuse=True,
-        **GAUSSIAN,
-    ),
-    StructureCase(
-        KalmanFilter,
-        slow_levels,
-        {"structure": Level() + Cycle()},
-        "KalmanFilter(cyclic)",
-        starts_are_given=True,
-        is_diffuse=True,
-        **GAUSSIAN,
-    ),
+    *(
+        StructureCase(
+            KalmanFilter,
+            slow_levels,
+            {"structure": Level() + cycle},
+            f"KalmanFilter({name})",
+            starts_are_given=True,
+            is_diffuse=True,
+            **GAUSSIAN,
+        )
+        for name, cycle in (("structure", Cycle(8.0)), ("cyclic", Cycle()))
+    ),  # fmt: skip
 ]
 all_estimators = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)
 all_models = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS + KALMAN_FILTERS, ids=repr)
