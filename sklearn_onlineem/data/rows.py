@@ -84,7 +84,7 @@ class Rows(Batch):
         values["X"], values["sample_weight"] = X, sample_weight
         values["labels"], values["n_threads"] = labels, n_threads
         values["has_gaps"] = has_gaps
-        values["total_weight"] = float(len(rows) if sample_weight is None else sample_weight.sum())
+        values["total_weight"] = float(X.shape[0] if sample_weight is None else sample_weight.sum())
         return rows
 
     def __len__(self) -> int:
