@@ -267,7 +267,17 @@ class System:
         return frozenset(name for name in self.fields if self.entries[name] is not False)
 
     def fixed(self, part, arrays):
-        """Return the `FixedEntries` of a regression with these parameters, or None."""
+        """Return the `FixedEntries` of a regression with these parameters, or None.
+
+        They depend on which variances and covariances are 0, and what is computed of them is kept.
+        """
+        key = part, arrays["matrix"].shape, (arrays["covariance"] != 0.0).tobytes()
+        known = self.__dict__.setdefault("_fixed", {})
+        if key not in known:
+            known[key] = self._fixed_entries(part, arrays)
+        return known[key]
+
+    def _fixed_entries(self, part, arrays):
         masks = {what: np.zeros(array.shape, dtype=bool) for what, array in arrays.items()}
         is_partial = False
         for name, field in self.fields.items():
