@@ -506,15 +506,6 @@ def test_half_lives_are_numbers_above_0(kind, half_life):
         kind(half_life=half_life)
 
 
-@pytest.mark.parametrize("callback", [StreamCertificate(), DriftWatch()])
-@pytest.mark.parametrize(
-    "step", [None, 3, (1.0, 2.0, 3.0, 4), Step("a", 0.0, 0.0, 3), Step(1, 2, 3, None)]
-)
-def test_what_is_no_step_is_refused(callback, step):
-    with pytest.raises(TypeError, match="step must be one of sklearn_onlineem.em"):
-        callback(step)
-
-
 def test_errors_count_above_0():
     with pytest.raises(ValueError, match="n_errors must be a finite number above 0"):
         StreamCertificate().is_stationary(0)

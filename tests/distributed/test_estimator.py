@@ -17,7 +17,6 @@ from scipy import sparse
 from sklearn.base import clone
 
 from sklearn_onlineem import (
-    CompoundDirichlet,
     EditDistance,
     GaussianHMM,
     GaussianMixture,
@@ -30,9 +29,9 @@ from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
 from sklearn_onlineem.distributed._tasks import Result, merge, whole
-from sklearn_onlineem.em import Auto, Batch, Online
+from sklearn_onlineem.em import Batch
 from sklearn_onlineem.em.schedules import rate_of
-from sklearn_onlineem.em.step import Sampled, online_step
+from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators.base import rules_of, set_start
 from sklearn_onlineem.statistics import Sums
@@ -155,17 +154,6 @@ def test_shards_without_weight_are_left_out(rng):
     kept = weights > 0
     expected = DistributedEM(estimator, n_shards=2).fit(X[kept], sample_weight=weights[kept])
     assert_identical(found.estimator_.model_, expected.estimator_.model_)
-
-
-@pytest.mark.parametrize(
-    "solver", ["newton", Online(inertia=Sampled(20)), Auto(online_passes=2)], ids=repr
-)
-def test_solvers_in_whose_place_is_no_mode_are_refused(solver, rng):
-    X = rng.poisson(3.0, (80, 3))
-    estimator = CompoundDirichlet(solver=solver, max_iter=2, tol=0.0)
-    for mode in ("batch", "synchronous", "asynchronous"):
-        with pytest.raises(ValueError, match="CompoundDirichlet must have .*solver='auto', got"):
-            DistributedEM(estimator, mode=mode).fit(X)
 
 
 @pytest.mark.pinned("streams leave out rows that surprise them, which learners of shards do not")

@@ -92,13 +92,6 @@ def test_passes_without_end_end_where_a_callback_says_so(X):
     assert len(endless.fit(X).history_) == 1
 
 
-@pytest.mark.parametrize("n_jobs", [HUGE, -HUGE, 2**31, -(2**31) - 1])
-def test_more_jobs_than_a_machine_can_count_are_refused_by_name(n_jobs, X):
-    for estimator in (learner(n_jobs=n_jobs), PoissonMixture(2, n_jobs=n_jobs)):
-        with pytest.raises(InvalidParameterError, match=f"n_jobs.* of {type(estimator).__name__}"):
-            estimator.fit(X)
-
-
 def test_no_more_jobs_are_started_than_there_are_shards(X, monkeypatch):
     """Processes by the million would take the machine down."""
     asked = []

@@ -92,52 +92,6 @@ def test_labels_come_as_the_data_do():
     assert_array_equal(sequence_form(X, lengths=LENGTHS).flat(np.arange(7)), np.arange(7))
 
 
-@pytest.mark.parametrize(
-    "lengths",
-    [[3, 0, 4], [3, -1, 5], [7, 0], [], [3, 1], [3, 1, 4], [[3, 4]], 7, [2**62, 2**62, 7]],
-    ids=repr,
-)
-def test_lengths_that_are_none(lengths):
-    with pytest.raises((ValueError, TypeError), match="lengths"):
-        sequence_form(X, lengths=lengths)
-
-
-@pytest.mark.parametrize("lengths", [[3.0, 4.0], [3.5, 3.5], ["3", "4"], [True] * 7, [None]])
-def test_lengths_that_are_no_integers(lengths):
-    with pytest.raises(TypeError, match="lengths must be integers"):
-        sequence_form(X, lengths=lengths)
-
-
-@pytest.mark.parametrize("groups", [[0, 1], np.zeros((7, 1)), np.zeros((7, 2)), 0], ids=repr)
-def test_groups_of_another_shape(groups):
-    with pytest.raises(ValueError, match="groups must be of shape"):
-        sequence_form(X, groups=groups)
-
-
-def test_arguments_that_contradict():
-    with pytest.raises(ValueError, match="not both"):
-        sequence_form(X, lengths=[7], groups=np.zeros(7))
-    for arguments in ({"lengths": [7]}, {"groups": np.zeros(7)}):
-        for nested in (PARTS, X[:6].reshape(3, 2, 2)):
-            with pytest.raises(ValueError, match="2-D"):
-                sequence_form(nested, **arguments)
-
-
-@pytest.mark.parametrize(
-    "bad, match",
-    [
-        ([X[:3], X[3:, :1]], "Sequence 1.*shape"),
-        ([X[:3], X[0]], "Sequence 1.*shape"),
-        ([X[:3], X[3:3]], "Sequence 1.*empty"),
-        ([X[:0]], "Sequence 0.*empty"),
-    ],
-    ids=["another width", "one dimension", "an empty one", "only an empty one"],
-)
-def test_sequences_that_are_none(bad, match):
-    with pytest.raises(ValueError, match=match):
-        sequence_form(bad)
-
-
 def test_sparse_rows_are_no_list():
     assert_array_equal(sequence_form(sparse.csr_array(X)).offsets, [0, 7])
 

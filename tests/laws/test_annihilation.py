@@ -8,7 +8,7 @@ import pytest
 from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS
 
-from sklearn_onlineem import GaussianMixture, PoissonMixture, combine_estimators
+from sklearn_onlineem import GaussianMixture, combine_estimators
 from sklearn_onlineem._kernels._responsibilities import weights_from_counts
 from sklearn_onlineem.diagnostics import convergence_certificate
 from sklearn_onlineem.em import BayesianOnline, Componentwise, SplitMerge
@@ -169,17 +169,3 @@ def test_weights_by_the_book(rng):
             rest = 1.0 - expected.sum()
             expected[winners] = rest * counts[winners] / counts[winners].sum()
         np.testing.assert_allclose(new, expected / expected.sum(), rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "uses"),
-    [
-        ({"solver": "gibbs", "prior": {"shape": 1.0, "rate": 1.0}}, lambda m, X: m.fit(X)),
-        ({"solver": BayesianOnline("mean")}, lambda mixture, X: mixture.fit(X)),
-    ],
-    ids=["gibbs", "mean"],
-)
-def test_what_needs_a_proper_prior_refuses_others_by_name(arguments, uses, rng):
-    mixture = PoissonMixture(2, weight_concentration_prior=-1.0, **arguments)
-    with pytest.raises(ValueError, match="weight_concentration_prior"):
-        uses(mixture, rng.poisson(3.0, (30, 2)))

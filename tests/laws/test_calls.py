@@ -205,14 +205,6 @@ def test_other_errors_are_as_they_were():
     assert raised.traceback[-1].name == "fail"
 
 
-@all_estimators
-def test_truth_values_are_no_numbers_of_samples(case, rng):
-    fitted = case(max_iter=1).fit(case.data(rng, 30)[0])
-    for value in (True, np.True_):
-        with pytest.raises(ValueError, match=f"n_samples of {type(fitted).__name__}.*whole number"):
-            fitted.sample(value)
-
-
 def test_methods_of_subclasses_take_what_they_say(rng):
     class Told(GaussianHMM):
         def fit(self, X, y=None, **kwargs):

@@ -562,14 +562,6 @@ def test_the_log_prior_of_a_multinomial_mixture_is_that_of_dirichlets(rng):
     assert_allclose(np.diff(found), np.diff(expected), rtol=1e-8)
 
 
-@pytest.mark.parametrize("values", [[1.0, 2.0], np.ones((3, 1)), [1.0, 2.0, np.nan], [1, 2, "a"]])
-def test_concentrations_that_are_not_of_the_components_are_named(values, rng):
-    X, mixture = rng.poisson(3.0, (20, 2)), PoissonMixture(3).fit(np.ones((4, 2)))
-    with pytest.raises(ValueError, match="weight_concentration_prior of Poisson.* must be "):
-        mixture.set_params(weight_concentration_prior=values).fit(X)
-    assert mixture.n_samples_seen_ == 4
-
-
 @all_estimators
 def test_priors_weigh_as_the_rows_of_a_stream_let_them(case, rng):
     """After n rows they weigh 1/n, however the rows were cut."""

@@ -276,14 +276,6 @@ def test_states_cut_as_the_sequences_or_row_by_row(case, rng):
     assert_identical(state_of(case(semi_supervised=True, max_iter=2).fit(X, series)), expected)
 
 
-@pytest.mark.parametrize("y", [[0, 1], [[0, 1, 1], [0, 1]]])
-def test_cuts_that_differ_are_told(y, rng):
-    X = [rng.standard_normal((2, 1)), rng.standard_normal((3, 1))]
-    match = r"GaussianHMM: (X has 5 rows, and y 2|y\[0\] has 3 entries, and sequence 0 of X has 2)"
-    with pytest.raises(ValueError, match=match):
-        GaussianHMM(2, semi_supervised=True).fit(X, y)
-
-
 @pytest.mark.parametrize("make", [GaussianMixture, GaussianHMM])
 def test_labels_are_learnt_from_the_batch_on_that_follows_the_change(make, rng):
     X, y = rng.standard_normal((60, 2)), np.arange(60) % 2

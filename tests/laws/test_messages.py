@@ -1,6 +1,7 @@
 """What common mistakes are told: who complains, of what, and what to do about it."""
 
 import re
+from functools import partial
 
 import dask.array
 import numpy as np
@@ -30,6 +31,8 @@ from sklearn_onlineem.diagnostics import (
 )
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em.stages.reinitialise import Reinitialise
+from sklearn_onlineem.em.state import Step
+from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.families.linear_gaussian import LinearGaussian
 
 SOLVERS = ("Batch", "Componentwise", "Gibbs", "Newton", "SplitMerge", "BayesianOnline")
@@ -188,7 +191,21 @@ EditDistanceClassifier(EditDistance().fit([('a', 'b')]), prefit=True).fit(
     ['a'], ['b'], sample_weight=[2]) -> EditDistanceClassifier: with prefit=True & sample_weight
 chain().fit(SEQUENCES, lengths=[20, 20, 20]) -> GaussianHMM & lengths and groups require a 2-D X
 chain().fit(X, lengths=[60], groups=np.zeros(60)) -> GaussianHMM & either lengths or groups
-chain().fit(X, groups=np.zeros(6)) -> GaussianHMM & groups must be of shape \(60,\)
+chain().fit(X, groups=each) for each in (np.zeros(6), [0, 1], np.zeros((60, 1)), 0) ->
+    GaussianHMM & groups must be of shape \(60,\)
+chain().fit(X, lengths=each) for each in
+    ([30, 0, 30], [30, -1, 31], [60, 0], [30, 1], [30, 1, 30], [2**62, 2**62, 60]) ->
+    GaussianHMM & lengths
+chain().fit(X, lengths=each) for each in ([30.0, 30.0], ['30', '30'], [True] * 60, [None]) ->
+    TypeError: GaussianHMM & lengths must be integers
+chain().fit(each, groups=np.zeros(60)) for each in (SEQUENCES, X.reshape(30, 2, 2)) ->
+    GaussianHMM & lengths and groups require a 2-D X
+chain().fit(X.reshape(30, 2, 2), lengths=[60]) -> GaussianHMM & lengths and groups require a 2-D X
+chain().fit([X, X[0]]) -> GaussianHMM & Sequence 1 .*shape
+chain().fit([X[:0]]) -> GaussianHMM & Sequence 0 .*empty
+chain(semi_supervised=True).fit([X[:2], X[:3]], [0, 1]) -> GaussianHMM: X has 5 rows, and y 2
+chain(semi_supervised=True).fit([X[:2], X[:3]], [[0, 1, 1], [0, 1]]) ->
+    GaussianHMM: y\[0\] has 3 entries, and sequence 0 of X has 2
 mixture().fit(X, sample_weight=-np.ones(60)) -> GaussianMixture & Negative values .* `sample_weight`
 mixture().fit(X, sample_weight=np.ones(6)) -> GaussianMixture & sample_weight & \(60,\)
 mixture().fit(X, sample_weight=np.zeros(60)) ->
@@ -259,8 +276,9 @@ mixture().fit(X).sample(0) -> GaussianMixture & n_samples
 chain().fit(X).sample(2.5) -> GaussianHMM & n_samples of .* must be a whole number
 mixture().fit(X).sample(10 ** 30) -> n_samples of GaussianMixture & whole number from 1 up to
 chain().fit(X).decode(X, algorithm='best') -> algorithm of GaussianHMM & 'viterbi'
-chain().fit(X).sample(True) -> n_samples of GaussianHMM & whole number
-EditDistance().fit([('a', 'b')]).sample(True) -> n_samples of EditDistance & whole number
+each.sample(True) for each in
+    (chain().fit(X), EditDistance().fit(PAIRS), mixture().fit(X), topics().fit(COUNTS)) ->
+    n_samples of (GaussianHMM|EditDistance|GaussianMixture|LatentDirichletAllocation).*whole number
 system().partial_fit(X, continues=np.ones(60)) -> continues of KalmanFilter must be a bool
 chain().fit(X, weights=np.ones(60)) ->
     TypeError: ^GaussianHMM\.fit\(\) got an unexpected keyword argument 'weights' & arguments
@@ -271,7 +289,8 @@ chain().fit(X).sample(5, random_state=3) ->
     TypeError: ^GaussianHMM\.sample does not take random_state, a parameter of the estimator
 GaussianMixture(2, 'full') ->
     TypeError: ^GaussianMixture takes 1 by position, got 2: pass the others by name
-system().fit(X).forecast(X, n_steps=0) -> n_steps of KalmanFilter
+system().fit(X).forecast(X, each) for each in (0, [20, 30], np.zeros(2)) ->
+    n_steps of KalmanFilter must be a whole number
 # Strings.
 EditDistance().fit(['abc', 'abd']) ->
     EditDistance & a pair \(source, target\) as entry 0 of X, got str 'abc'
@@ -393,8 +412,15 @@ shards().fit(with_value(np.inf, [5, 50])) -> DistributedEM: shard 0: .*infinity
 shards(3).fit(np.where(np.arange(60)[:, None] // 20 == 1, np.nan, X)) ->
     DistributedEM: shard 1: nothing of it was observed
 shards(n_init=2).fit(X) -> must have n_init=1, got .*, and solver='auto', got
-DistributedEM(CompoundDirichlet(solver='newton')).fit(COUNTS) ->
-    must have n_init=1, got .*, and solver='auto', got
+DistributedEM(CompoundDirichlet(solver='newton'), mode=each).fit(COUNTS)
+    for each in ('batch', 'synchronous', 'asynchronous') ->
+    CompoundDirichlet must have n_init=1, got .*, and solver='auto', got
+DistributedEM(CompoundDirichlet(solver=each)).fit(COUNTS)
+    for each in (Online(inertia=Sampled(20)), Auto(online_passes=2)) ->
+    CompoundDirichlet must have n_init=1, got .*, and solver='auto', got
+each.fit(COUNTS) for each in [make(n_jobs=n) for make in (partial(DistributedEM, PoissonMixture()),
+    PoissonMixture) for n in (10**400, -(10**400), 2**31, -(2**31) - 1)] ->
+    n_jobs.* of (DistributedEM|PoissonMixture)
 DistributedEM(topics(solver='gibbs')).fit(COUNTS) ->
     must have n_init=1, got .*, and solver='online', got
 shards(tol=-1.0).fit(X) -> ^The 'tol' parameter of GaussianMixture
@@ -626,6 +652,26 @@ search().set_params(param_grid={'absent': [3]}).fit(X) -> absent
 search().set_params(param_grid=[]).fit(X) -> param_grid of PrequentialSearch has no settings
 search().set_params(batch_size=0).partial_fit(X) -> 'batch_size' parameter
 search().set_params(n_jobs=0).partial_fit(X) -> 'n_jobs' parameter
+topics().partial_fit(COUNTS).partial_fit(COUNTS * np.nan) -> LatentDirichletAllocation.*NaN
+topics().fit(COUNTS).perplexity(np.eye(4)) -> two tokens
+EditDistance().fit(np.ma.masked_array([['ab', 'b'], ['a', 'b']], [[0, 0], [0, 1]])) -> EditDistance
+MarkovChainMixture(2).fit([*SYMBOLS, np.array([[each]])])
+    for each in (-1, 0.5, 1e10, 1e300, 300, 4096) ->
+    MarkovChainMixture: X has (the symbol|values whose squares)
+PoissonMixture(3, weight_concentration_prior=each).fit(COUNTS)
+    for each in ([1.0, 2.0], np.ones((3, 1)), [1.0, 2.0, np.nan], [1, 2, 'a']) ->
+    weight_concentration_prior of PoissonMixture .*must be
+PoissonMixture(2, weight_concentration_prior=-1.0, **each).fit(COUNTS)
+    for each in ({'solver': 'gibbs', 'prior': {'shape': 1.0, 'rate': 1.0}},
+    {'solver': BayesianOnline('mean')}) -> weight_concentration_prior
+PoissonMixture(2, solver='gibbs', prior=each, weight_concentration_prior=1.0).fit(COUNTS)
+    for each in (None, {'shape': 2.0}) -> PoissonMixture: .* rate is 0: set prior=
+ExponentialMixture(2, solver='gibbs', prior=each, weight_concentration_prior=1.0).fit(COUNTS + 1.0)
+    for each in (None, {'shape': 2.0}) -> ExponentialMixture: .* rate is 0: set prior=
+StreamCertificate()(each) for each in (None, 3, (1.0, 2.0, 3.0, 4), Step('a', 0.0, 0.0, 3)) ->
+    TypeError: step must be one of sklearn_onlineem.em
+DriftWatch()(each) for each in (None, 3, (1.0, 2.0, 3.0, 4), Step(1, 2, 3, None)) ->
+    TypeError: step must be one of sklearn_onlineem.em
 # What is not cut into shards, and labels of topics.
 DistributedEM(PoissonMixture(2)).fit(each) for each in
     (None, '', 'abc', b'abc', {'a': [1.0]}, {1.0}, 3, object(), np.array(None), iter([1.0])) ->
@@ -648,7 +694,9 @@ OTHERS = {
         LinearGaussian,
         Normalizer,
         Reinitialise,
+        Sampled,
         StandardScaler,
+        Step,
     )
 }
 
@@ -656,7 +704,7 @@ OTHERS = {
 @pytest.mark.parametrize(("call", "words"), rows_of(MISTAKES))
 @pytest.mark.filterwarnings("ignore")
 def test_common_mistakes_are_told_who_complains_of_what_and_what_to_do(call, words):
-    assert_refused_call(call, words, {**globals(), **OTHERS})
+    assert_refused_call(call, words, {**globals(), **OTHERS, "partial": partial})
 
 
 @pytest.mark.parametrize("case", REPRESENTATIVES, ids=repr)

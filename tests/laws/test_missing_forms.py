@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from sklearn_onlineem import EditDistance, GaussianHMM, KalmanFilter, PerSequence, WishartMixture
+from sklearn_onlineem import GaussianHMM, KalmanFilter, PerSequence, WishartMixture
 from sklearn_onlineem.distributed import DistributedEM
 
 READERS = [case for case in [*SEQUENCE_ESTIMATORS, *KALMAN_FILTERS] if repr(case) in WAYS]
@@ -277,9 +277,3 @@ def test_shards_of_masked_arrays(rng):
         assert_identical(found.estimator_.model_, expected.estimator_.model_)
     with pytest.raises(ValueError, match="WishartMixture"):
         DistributedEM(WishartMixture(2)).fit(masked(X, 1.0))
-
-
-def test_strings_have_no_missing_symbols():
-    pairs = np.ma.masked_array([["ab", "b"], ["a", "b"]], mask=[[False, False], [False, True]])
-    with pytest.raises((ValueError, TypeError), match="EditDistance"):
-        EditDistance().fit(pairs)

@@ -104,10 +104,3 @@ def test_what_others_have_second_in_sample(make, rng):
     with pytest.raises(TypeError, match=rf"{make.__name__}.sample.*n_sequences is passed by name"):
         fitted.sample(10, 42)
     assert len(fitted.sample(10, n_sequences=3)[0]) == 3
-
-
-@pytest.mark.parametrize("second", [[20, 30], np.zeros(2)])
-def test_numbers_of_steps_are_no_lengths(second, rng):
-    kalman = KalmanFilter(2, random_state=0).fit(rng.standard_normal((50, 2)))
-    with pytest.raises(ValueError, match="n_steps of KalmanFilter must be a whole number"):
-        kalman.forecast(np.zeros((50, 2)), second)

@@ -255,13 +255,6 @@ def test_inference_of_hidden_markov_models_takes_inputs(rng):
     assert hmm.decode(X, inputs=u)[0] < 0.0
 
 
-def test_samples_that_overflow_are_refused(rng):
-    explosive = known(rng, 1, 1)
-    explosive.coef_ = np.full((2, 2, 3), 9.0)
-    with pytest.raises(ValueError, match="RegressionHMM: rows that are drawn overflow"):
-        explosive.sample(inputs=rng.normal(size=(3000, 1)))
-
-
 def test_a_known_state_and_a_learnt_prior(rng):
     X, u, states = switching(rng, 300)
     hmm = RegressionHMM(2, lags=1, semi_supervised=True, random_state=0).fit(X, states, inputs=u)

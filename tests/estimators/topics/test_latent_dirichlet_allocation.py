@@ -321,21 +321,6 @@ def test_fitted_models_answer_as_they_were_learnt(e_step, rng):
                 model.transform(X * 0.5)
 
 
-def test_invalid_documents_are_refused_and_change_nothing(rng):
-    X, _ = documents(rng, 60)
-    stream = lda().partial_fit(X)
-    model = stream.model_
-    wider = np.hstack([X, X])
-    for wrong, message in ((-X, "Negative"), (wider, "features"), (X * np.nan, "NaN")):
-        with pytest.raises(ValueError, match=f"LatentDirichletAllocation.*{message}|{message}"):
-            stream.partial_fit(wrong)
-    assert stream.model_ is model
-    with pytest.raises(ValueError, match="sample_weight"):
-        lda(solver="gibbs").fit(X, sample_weight=np.arange(60.0))
-    with pytest.raises(ValueError, match="two tokens"):
-        stream.perplexity(np.eye(12))
-
-
 def test_weights_stand_for_repeated_documents(rng):
     X, _ = documents(rng, 50)
     repeats = rng.integers(0, 4, 50)
