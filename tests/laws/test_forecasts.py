@@ -315,14 +315,6 @@ def test_what_is_impossible_has_no_next_row():
         hmm.forecast([[[0]], [[1]]])
 
 
-@pytest.mark.parametrize("levels", [0.5, [], [0.0], [1.0], [np.nan], [[0.5]], ["a"], 5.0])
-def test_levels_are_probabilities(levels):
-    for make in (GaussianHMM, KalmanFilter):
-        model = make(random_state=0).fit([[0.0], [1.0], [0.5]])
-        with pytest.raises(ValueError, match=f"quantiles of {make.__name__}"):
-            model.forecast([[0.0]], quantiles=levels)
-
-
 def test_symbols_have_no_quantiles_and_are_the_most_probable_ones(rng):
     hmm = CategoricalHMM(2, random_state=0).fit(rng.integers(0, 3, (50, 2)))
     found = hmm.forecast([[0, 1]], 2)

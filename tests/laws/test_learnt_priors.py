@@ -10,7 +10,7 @@ from cases.merged_cases import MERGED
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from sklearn_onlineem import GaussianHMM, GaussianMixture, KalmanFilter
+from sklearn_onlineem import GaussianMixture
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.estimators._start import LearntPrior
 
@@ -81,32 +81,6 @@ def test_it_adds_to_the_hyperparameters_of_weights(rng):
     mixture.fit(X[::2])
     counts = 20.0 * yesterday.weights_ + 5.0 + 30.0 * mixture.predict_proba(X[::2]).mean(axis=0)
     assert_allclose(mixture.weights_, counts / 60.0, atol=1e-3)
-
-
-def test_what_does_not_fit_is_refused_by_name(rng):
-    X = rng.standard_normal((60, 3))
-    prior = GaussianMixture(2, random_state=0).fit(X).as_prior(10.0)
-    chain = GaussianHMM(2, random_state=0).fit(X).as_prior(10.0)
-    for estimator, data, message in [
-        (GaussianMixture(3, prior=prior), X, "n_components=2, but the estimator has 3"),
-        (GaussianMixture(2, prior=prior, covariance_type="diag"), X, "covariance_type"),
-        (
-            GaussianMixture(2, prior=prior, means_init=X[:2]),
-            X,
-            "means_init .* cannot be combined with a LearntPrior",
-        ),
-        (GaussianMixture(2, prior=prior, init_params="random"), X, "init_params .* LearntPrior"),
-        (GaussianHMM(2, prior=chain, startprob_init=[0.5, 0.5]), X, "startprob_init .* LearntP"),
-        (GaussianHMM(2, prior=chain, transmat_init=np.eye(2)), X, "transmat_init .* LearntPrior"),
-        (GaussianMixture(2, prior=prior), X[:, :2], "X has 2 features.* from 3"),
-        (GaussianHMM(2, prior=prior), X, "learnt by a GaussianMixture"),
-        (KalmanFilter(2, prior=prior), X, "learnt by a GaussianMixture"),
-        (KalmanFilter(2, prior=KalmanFilter().fit(X).as_prior(1.0)), X, "n_dim_state=1"),
-    ]:
-        for learn in (estimator.fit, estimator.partial_fit):
-            with pytest.raises(ValueError, match=message):
-                learn(data)
-            assert not hasattr(estimator, "model_")
 
 
 def test_its_repr_is_short(rng):

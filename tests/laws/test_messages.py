@@ -2,6 +2,7 @@
 
 import re
 from functools import partial
+from itertools import product
 
 import dask.array
 import numpy as np
@@ -106,6 +107,7 @@ def merged(*members):
 PAIRS = [("ab", "ba"), ("a", "b")]
 GAP = np.ma.masked_array(np.eye(2), mask=np.eye(2))
 ELSEWHERE = dask.array.zeros(60, dtype=int, chunks=20)
+PRIOR, CHAIN = (estimator.fit(X).as_prior(10.0) for estimator in (mixture(), chain()))
 LEARN = "fit", "partial_fit"
 DIAGNOSES = convergence_certificate, missing_information, standard_errors
 MOVES = em.SplitMerge(), em.SplitMerge(n_components="fixed")
@@ -672,6 +674,46 @@ StreamCertificate()(each) for each in (None, 3, (1.0, 2.0, 3.0, 4), Step('a', 0.
     TypeError: step must be one of sklearn_onlineem.em
 DriftWatch()(each) for each in (None, 3, (1.0, 2.0, 3.0, 4), Step(1, 2, 3, None)) ->
     TypeError: step must be one of sklearn_onlineem.em
+# Callbacks of streams, levels and settings.
+each[0](half_life=each[1]) for each in
+    product((StreamCertificate, DriftWatch), (0, -1.0, np.nan, np.inf, '3', None, True)) ->
+    half_life must be a finite number above 0
+StreamCertificate().is_stationary(0) -> n_errors must be a finite number above 0
+Restart(each) for each in (-1, 0.5, np.nan, '3', None) -> n_rows must be a whole number from 0 up
+each[0].fit(X).forecast(X, quantiles=each[1]) for each in product((chain(), system()),
+    (0.5, [], [0.0], [1.0], [np.nan], [[0.5]], ['a'], 5.0)) ->
+    quantiles of (GaussianHMM|KalmanFilter)
+each('diag') for each in (Gaussian, StudentT, partial(GaussianRegression, 1)) ->
+    must be Full.*got 'diag'
+Gibbs(**each) for each in ({'n_chains': 0}, {'n_draws': -1}, {'n_draws': 0.5}) -> n_(chains|draws)
+each(2, solver=Gibbs()).fit(COUNTS + 1.0)
+    for each in (LaplaceMixture, CompoundDirichletMixture, StudentTMixture) ->
+    ^(Laplace|CompoundDirichlet|StudentT)Mixture: .* closed form
+WishartMixture(2, solver=Gibbs()).fit([[1.0, 0.0, 0.0, 1.0]] * 9) -> WishartMixture: .* closed form
+GammaMixture(2, solver=Gibbs(), prior={'pseudo_count': 2.0, 'mean_log': -0.5, 'mean': 1.0}).fit(
+    X**2) -> GammaMixture: .* closed form
+Online(sample=each) for each in (0, 9, 1.5, True) -> sample
+EditDistance(solver=Online(sample=60)).partial_fit(PAIRS * 20) -> sample needs rows
+# Priors that were learnt from other data.
+GaussianMixture(3, prior=PRIOR).fit(X) -> n_components=2, but the estimator has 3
+mixture(prior=PRIOR, covariance_type='diag').partial_fit(X) -> covariance_type
+mixture(prior=PRIOR, means_init=X[:2]).fit(X) ->
+    means_init .* cannot be combined with a LearntPrior
+mixture(prior=PRIOR, init_params='random').partial_fit(X) -> init_params .* LearntPrior
+chain(prior=CHAIN, startprob_init=[0.5, 0.5]).fit(X) -> startprob_init .* LearntPrior
+chain(prior=CHAIN, transmat_init=np.eye(2)).partial_fit(X) -> transmat_init .* LearntPrior
+mixture(prior=PRIOR).fit(X[:, :1]) -> X has 1 features.* from 2
+getattr(each[0], each[1])(X)
+    for each in product((chain(prior=PRIOR), system(prior=PRIOR)), LEARN) ->
+    learnt by a GaussianMixture
+system(prior=KalmanFilter().fit(X).as_prior(1.0)).fit(X) -> n_dim_state=1
+StreamPipeline([('mixture', mixture())]).fit_stream(each)
+    for each in (X, pd.DataFrame({'a': [1.0]}), {'a': [1.0]}, 'rows.csv') ->
+    StreamPipeline.fit_stream.*must be an iterable of chunks, got a (ndarray|DataFrame|dict|str)
+StreamPipeline([('mixture', mixture())]).fit_stream(3) ->
+    TypeError: StreamPipeline.fit_stream.*must be an iterable of chunks, got a int
+StreamPipeline([('mixture', mixture())]).fit_stream(each) for each in ([()], [(1, 2, 3, 4, 5)]) ->
+    StreamPipeline.fit_stream.*has (0|5) parts
 # What is not cut into shards, and labels of topics.
 DistributedEM(PoissonMixture(2)).fit(each) for each in
     (None, '', 'abc', b'abc', {'a': [1.0]}, {1.0}, 3, object(), np.array(None), iter([1.0])) ->
@@ -697,6 +739,8 @@ OTHERS = {
         Sampled,
         StandardScaler,
         Step,
+        partial,
+        product,
     )
 }
 
@@ -704,7 +748,7 @@ OTHERS = {
 @pytest.mark.parametrize(("call", "words"), rows_of(MISTAKES))
 @pytest.mark.filterwarnings("ignore")
 def test_common_mistakes_are_told_who_complains_of_what_and_what_to_do(call, words):
-    assert_refused_call(call, words, {**globals(), **OTHERS, "partial": partial})
+    assert_refused_call(call, words, {**globals(), **OTHERS})
 
 
 @pytest.mark.parametrize("case", REPRESENTATIVES, ids=repr)

@@ -9,7 +9,6 @@ from cases.comparing import assert_identical
 from scipy import sparse, stats
 
 from sklearn_onlineem import (
-    EditDistance,
     GaussianHMM,
     GaussianMixture,
     LatentDirichletAllocation,
@@ -194,12 +193,6 @@ def test_what_cannot_be_sampled_is_refused(rng):
     hmm = GaussianHMM(2, solver=SAMPLED, random_state=0).partial_fit(X, continues=True)
     with pytest.raises(ValueError, match="whole"):
         hmm.partial_fit(X, continues=True)
-    pairs = [("ab", "ba"), ("a", "b")] * 20
-    with pytest.raises(ValueError, match=r"sample needs rows"):
-        EditDistance(solver=SAMPLED).partial_fit(pairs)
-    for wrong in (0, 9, 1.5, True):
-        with pytest.raises(ValueError, match="sample"):
-            Online(sample=wrong)
 
 
 def test_memory_is_flat(rng):

@@ -386,27 +386,6 @@ def test_any_source_of_chunks(chunks, source, tmp_path):
     assert hasattr(stream, "feature_names_in_") == (source in NAMED)
 
 
-@pytest.mark.parametrize(
-    "wrong, message",
-    [
-        (np.ones((3, 2)), "must be an iterable of chunks, got a ndarray"),
-        (pd.DataFrame({"a": [1.0]}), "must be an iterable of chunks, got a DataFrame"),
-        ({"a": [1.0]}, "must be an iterable of chunks, got a dict"),
-        ("rows.csv", "must be an iterable of chunks, got a str"),
-        (3, "must be an iterable of chunks, got a int"),
-        ([()], "has 0 parts"),
-        ([(1, 2, 3, 4, 5)], "has 5 parts"),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_other_things_are_no_streams(wrong, message, chunks):
-    stream = scaled().fit_stream(chunks)
-    before = stream["mixture"].n_samples_seen_
-    with pytest.raises((TypeError, ValueError), match=f"StreamPipeline.fit_stream.*{message}"):
-        stream.fit_stream(wrong)
-    assert stream["mixture"].n_samples_seen_ == before
-
-
 def test_a_chunk_of_too_many_parts_is_named(chunks):
     with pytest.raises(ValueError, match="5 parts") as raised:
         scaled().fit_stream([chunks[0], (1, 2, 3, 4, 5)])

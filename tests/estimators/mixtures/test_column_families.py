@@ -2,7 +2,6 @@
 
 import pickle
 import sys
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -21,11 +20,9 @@ from sklearn_onlineem.families import (
     Categorical,
     Diagonal,
     Gaussian,
-    GaussianRegression,
     Gaussians,
     Poisson,
     Product,
-    StudentT,
 )
 
 SPEC = {
@@ -148,12 +145,6 @@ def test_numbers_of_columns_may_be_those_of_numpy():
     one, two = np.arange(1, 3)
     shown = repr(Mixture(2, family={0: "poisson", (one, two): "gaussian"}))
     assert shown == repr(Mixture(2, family={0: "poisson", (1, 2): "gaussian"}))
-
-
-@pytest.mark.parametrize("make", [Gaussian, StudentT, partial(GaussianRegression, 1)])
-def test_shapes_of_covariances_are_no_texts(make):
-    with pytest.raises(ValueError, match="must be Full.*got 'diag'"):
-        make("diag")
 
 
 def test_names_need_a_data_frame(rng):

@@ -16,15 +16,10 @@ from sklearn.metrics import adjusted_rand_score
 
 from sklearn_onlineem import (
     BernoulliMixture,
-    CompoundDirichletMixture,
-    GammaMixture,
     GaussianMixture,
-    LaplaceMixture,
     LatentDirichletAllocation,
     MultinomialMixture,
     PoissonMixture,
-    StudentTMixture,
-    WishartMixture,
 )
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Gibbs
@@ -247,31 +242,6 @@ def test_without_a_prior_it_says_what_to_set(case, rng):
     X, _ = case.data(rng, 60)
     with pytest.raises(ValueError, match=f"{case.make.__name__}: .*{NEEDS_PRIOR}"):
         case(prior=None, weight_concentration_prior=None).fit(X)
-
-
-OTHERS = [
-    (LaplaceMixture, {}),
-    (GammaMixture, {"prior": {"pseudo_count": 2.0, "mean_log": -0.5, "mean": 1.0}}),
-    (CompoundDirichletMixture, {}),
-    (WishartMixture, {}),
-    (StudentTMixture, {}),
-]
-
-
-@pytest.mark.parametrize(("make", "arguments"), OTHERS)
-def test_other_families_refuse_by_name(make, arguments, rng):
-    X = np.abs(rng.normal(size=(20, 4))) + 1.0
-    if make is WishartMixture:
-        roots = rng.normal(size=(20, 2, 5))
-        X = (roots @ roots.transpose(0, 2, 1)).reshape(20, 4)
-    with pytest.raises(ValueError, match=f"{make.__name__}: .* closed form"):
-        make(2, solver=Gibbs(), **arguments).fit(X)
-
-
-@pytest.mark.parametrize("wrong", [{"n_chains": 0}, {"n_draws": -1}, {"n_draws": 0.5}])
-def test_settings_are_counts(wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        Gibbs(**wrong)
 
 
 def test_topics_have_a_record_of_their_chain(rng):
