@@ -104,6 +104,8 @@ class CollapsedCounts(PosteriorPredictives[Floats, Sums]):
     @abstractmethod
     def _swept(self, prior, X):
         """Return form, rows, prior and further arguments of the kernel, which describes them."""
+        # By name: `second_prior`, `weight`, `step`, and `group`, how many columns share a Dirichlet
+        # prior, with values of CSR rows sorted by column; by default all columns share one.
 
     def mean_form(self, prior: Sums) -> Sums:
         return Sums(prior.weight, prior.total + 1.0)
@@ -119,44 +121,31 @@ class CollapsedCounts(PosteriorPredictives[Floats, Sums]):
         fixed: tuple[Bools, Floats] | None = None,
     ) -> float:
         form, rows, first, further = self._swept(prior, X)
-        base, known, log_density = self.log_base_measure(X), np.empty(0, np.intp), None
+        base, known = self.log_base_measure(X), np.empty(0, np.intp)
+        log_density = np.empty((len(labels), 0))
         if fixed is not None:
             known = np.flatnonzero(fixed[0])
             parameters = components(fixed[1], known, len(fixed[0]))
             log_density = self.log_density(parameters, X).astype(np.float64)
             log_density -= base[:, None] if len(base) else 0.0
-        log_predictive = _sweep(
-            form, rows, first, labels, concentration, uniforms, learns_shares, known, log_density,
-            **further,
+        n_components, d = first.shape
+        if rows.shape[1] != d:
+            raise ValueError(f"X has {rows.shape[1]} columns, and the prior is of {d}.")
+        limit = above if learns_shares else at_least
+        concentration = limit("concentration", concentration, 0.0, (n_components,))
+        second = further.get("second_prior", np.empty((n_components, 0)))
+        weight = further.get("weight", np.ones(n_components))
+        arrays = (first.T, second.T, weight, concentration, uniforms)
+        first_T, second_T, weight, concentration, uniforms = (
+            np.ascontiguousarray(array, dtype=np.float64) for array in arrays
+        )
+        if sparse.issparse(rows):
+            rows = checked_csr(rows)
+        else:
+            rows = np.asarray(rows, None if rows.dtype == np.float32 else np.float64)
+        log_predictive = _collapsed_counts.collapsed_sweep(
+            *as_csr(rows), form, further.get("group", d), first_T, second_T, weight,
+            further.get("step", 1.0), concentration, uniforms, labels, learns_shares, known,
+            log_density,
         )  # fmt: skip
         return log_predictive + base.mean() if len(base) else log_predictive
-
-
-def _sweep(
-    form, X, prior, labels, concentration, uniforms, learns_shares, known, log_density,
-    second_prior=None, weight=None, step=1.0, group=None,
-):  # fmt: skip
-    """Run a sweep; `labels` change in place. Return the mean log predictive over rows."""
-    # If `group` columns share a Dirichlet prior, values of CSR rows are sorted by column; None: all
-    # columns share one.
-    n_components, d = prior.shape
-    if X.shape[1] != d:
-        raise ValueError(f"X has {X.shape[1]} columns, and the prior is of {d}.")
-    limit = above if learns_shares else at_least
-    concentration = limit("concentration", concentration, 0.0, (n_components,))
-    if log_density is None:
-        log_density = np.empty((len(labels), 0))
-    second_prior = np.empty((n_components, 0)) if second_prior is None else second_prior
-    weight = np.ones(n_components) if weight is None else weight
-    arrays = (prior.T, second_prior.T, weight, concentration, uniforms)
-    prior_T, second_T, weight, concentration, uniforms = (
-        np.ascontiguousarray(array, dtype=np.float64) for array in arrays
-    )
-    if sparse.issparse(X):
-        X = checked_csr(X)
-    else:
-        X = np.asarray(X, None if X.dtype == np.float32 else np.float64)
-    return _collapsed_counts.collapsed_sweep(
-        *as_csr(X), form, d if group is None else group, prior_T, second_T, weight, step,
-        concentration, uniforms, labels, learns_shares, known, log_density,
-    )  # fmt: skip

@@ -424,11 +424,6 @@ class Gaussian(
             covariance = np.where(changes, new, covariance)
         return Gaussians(mean, covariance)
 
-    @property
-    def _has_masks(self):
-        masks = self.learns_means, self.learns_covariances
-        return any(isinstance(mask, np.ndarray) for mask in masks)
-
     def _about_means(self, statistics, means):
         shift = statistics.mean - means
         outer = np.einsum("k,ki,kj->kij", statistics.weight, shift, shift)
@@ -610,7 +605,8 @@ class Gaussian(
         return np.broadcast_to(means[:, 0], n_components), covariances
 
     def mean_form(self, prior: Moments) -> Moments:
-        if self._has_masks:
+        masks = self.learns_means, self.learns_covariances
+        if any(isinstance(mask, np.ndarray) for mask in masks):
             raise ValueError("posteriors need that all components learn the same parameters.")
         # Degrees of the mean covariance are two less than Student's t has.
         n_integrated = self.learns_means * (len(prior.mean) // len(prior.scatter))

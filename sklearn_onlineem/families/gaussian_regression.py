@@ -103,6 +103,12 @@ class Regressions(Rebuilt):
         offset = shift[:, q:] - np.einsum("kpq,kq->kp", self.matrix, shift[:, :q])
         return AffineGaussian(self.matrix, offset, self.covariance)
 
+    def _with(self, matrix, offset):
+        """Return regressions with other coefficients, on the same inputs."""
+        inputs = self.mean[:, : matrix.shape[2]]
+        outputs = offset + np.einsum("kpq,kq->kp", matrix, inputs)
+        return replace(self, mean=np.hstack([inputs, outputs]), matrix=matrix)
+
     def _inputs(self, weights):
         """Return the moments of the inputs of components with weights, about their means."""
         scatter = weights[:, None, None] * self.input_covariance
@@ -213,25 +219,25 @@ def _basis(q, p, noise):
     return np.hstack([of_mean, of_products[:, (i < q) & (j >= q)], own])
 
 
-def with_coefficients(regressions, matrix, offset):
-    """Return regressions with other coefficients, on the same inputs and with the same noise."""
-    inputs = regressions.mean[:, : matrix.shape[2]]
-    outputs = offset + np.einsum("kpq,kq->kp", matrix, inputs)
-    return replace(regressions, mean=np.hstack([inputs, outputs]), matrix=matrix)
+def _put_matrix(family, parameters, matrix):
+    return parameters._with(matrix, parameters.offset)
+
+
+def _put_offset(family, parameters, offset):
+    return parameters._with(parameters.matrix, offset)
+
+
+# Parts of regressions of any outputs.
+COEFFICIENTS = (
+    Part("coef", "real", "kpd", lambda _, parameters: parameters.matrix, _put_matrix),
+    Part("intercept", "real", "kp", lambda _, parameters: parameters.offset, _put_offset),
+)
 
 
 def check_whole(name, value, least):
     """Raise ValueError unless a setting is a whole number from the least one up."""
     if not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{name} must be a whole number from {least} up, got {value!r}.")
-
-
-def _put_matrix(family, parameters, matrix):
-    return with_coefficients(parameters, matrix, parameters.offset)
-
-
-def _put_offset(family, parameters, offset):
-    return with_coefficients(parameters, parameters.matrix, offset)
 
 
 def _put_noise(family, parameters, values):
@@ -311,8 +317,7 @@ class GaussianRegression(
         axes = self.noise.axes.replace("d", "p")
         return (
             means_part(),
-            Part("coef", "real", "kpd", lambda _, parameters: parameters.matrix, _put_matrix),
-            Part("intercept", "real", "kp", lambda _, parameters: parameters.offset, _put_offset),
+            *COEFFICIENTS,
             Part("covariances", self.noise.kind, axes, _noise, _put_noise),
         )
 
@@ -384,7 +389,7 @@ class GaussianRegression(
             mean=np.hstack([np.tile(mean, (K, 1)), parameters.mean[:, q:]]),
             input_covariance=np.tile(moments, (K, 1, 1)),
         )
-        return with_coefficients(seen, parameters.matrix, parameters.offset)
+        return seen._with(parameters.matrix, parameters.offset)
 
     def covariances_given(self, parameters: Regressions, means: Floats) -> Floats:
         """Return covariances of outputs with expectations (..., K, p), of shape (..., K, p, p).

@@ -69,12 +69,17 @@ def wisharts(family, degrees, scales):
 class _Matrices(ExponentialFamily[Floats, Sums]):
     """Base of both Wishart families: rows are flattened symmetric matrices."""
 
+    # The name of the degrees of freedom among the settings.
+    _setting = "degrees"
     support_is_convex = True
     parts = (
         Part("degrees_of_freedom", None, "k", _degrees, _put_degrees),
         Part("scales", "covariance", "kss", _scales, _put_scales),
         means_part("real"),
     )
+
+    def __post_init__(self):
+        check_setting(self._setting, getattr(self, self._setting), LEAST_SHAPE, MOST_SHAPE)
 
     @abstractmethod
     def degrees_and_scales(self, parameters: Floats) -> tuple[Floats, Floats]:
@@ -100,6 +105,11 @@ class _Matrices(ExponentialFamily[Floats, Sums]):
             raise ValueError("Wishart rows must be symmetric matrices.")
         if not _are_definite(matrices):
             raise ValueError("Wishart rows must be positive-definite matrices.")
+        degrees, least = getattr(self, self._setting), side - 1
+        if degrees <= least:
+            raise ValueError(
+                f"{self._setting} must be above {least} for matrices of this size, got {degrees}."
+            )
 
     def check_means(self, means: Floats) -> None:
         super().check_means(means)
@@ -267,15 +277,9 @@ class Wishart(_Matrices, ConjugatePriors[Floats, Sums]):
 
     max_degrees: float = 1e6
 
+    _setting = "max_degrees"
     determined_by_means = False
     parts = (_Matrices.parts[0]._replace(kind="positive"), *_Matrices.parts[1:])
-
-    def __post_init__(self):
-        check_setting("max_degrees", self.max_degrees, LEAST_SHAPE, MOST_SHAPE)
-
-    def check(self, X: Floats) -> None:
-        super().check(X)
-        _check_degrees("max_degrees", self.max_degrees, X)
 
     def sufficient_statistics(self, X: Floats) -> Floats:
         return np.concatenate([_log_dets(X)[:, None].astype(X.dtype), X], axis=1)
@@ -389,13 +393,6 @@ class FixedDegreesWishart(_Matrices, ConjugatePriors[Floats, Sums]):
 
     degrees: float
 
-    def __post_init__(self):
-        check_setting("degrees", self.degrees, LEAST_SHAPE, MOST_SHAPE)
-
-    def check(self, X: Floats) -> None:
-        super().check(X)
-        _check_degrees("degrees", self.degrees, X)
-
     def log_base_measure(self, X: Floats, n_threads: int = 1) -> Floats:
         return (self.degrees - math.isqrt(X.shape[1]) - 1) / 2.0 * _log_dets(X)
 
@@ -444,12 +441,6 @@ class FixedDegreesWishart(_Matrices, ConjugatePriors[Floats, Sums]):
         total = np.tile(inverse_scale.ravel(), (n_components, 1))
         check_has_mode("inverse_scale", total, degrees or 0.0, "degrees")
         return Sums(np.full(n_components, pseudo_degrees / self.degrees), total)
-
-
-def _check_degrees(name, degrees, X):
-    least = math.isqrt(X.shape[1]) - 1
-    if degrees <= least:
-        raise ValueError(f"{name} must be above {least} for matrices of this size, got {degrees}.")
 
 
 def _are_definite(matrices):

@@ -22,6 +22,7 @@ from sklearn_onlineem.families.capabilities import ConjugatePriors, Distribution
 from sklearn_onlineem.families.covariance_shapes import NEGLIGIBLE
 from sklearn_onlineem.families.gaussian import Gaussian
 from sklearn_onlineem.families.gaussian_regression import (
+    COEFFICIENTS,
     LEAST_SHARE,
     ROUNDING,
     GaussianRegression,
@@ -29,7 +30,6 @@ from sklearn_onlineem.families.gaussian_regression import (
     coefficients,
 )
 from sklearn_onlineem.families.linear_gaussian import square_roots
-from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.families.tangents import BOUND, Tangents, inverse
 from sklearn_onlineem.statistics import Moments, Statistics, combine
 
@@ -85,6 +85,10 @@ class WorkingRegressions:
     def __len__(self):
         return len(self.matrix)
 
+    def _with(self, matrix, offset):
+        level = offset + np.einsum("kpq,kpq->kp", matrix, self.centre)
+        return replace(self, matrix=matrix, level=level)
+
 
 @dataclass(frozen=True)
 class WorkingStatistics(Statistics):
@@ -120,16 +124,6 @@ def _moments(x, z, weights):
     scatter = (weights[:, :, None] * rows).mT @ rows
     mean[total > 0.0, :q] += origin
     return Moments(total, total, mean, scatter)
-
-
-def _put_matrix(family, parameters, matrix):
-    changed = replace(parameters, matrix=matrix)
-    return _put_offset(family, changed, parameters.offset)
-
-
-def _put_offset(family, parameters, offset):
-    level = offset + np.einsum("kpq,kpq->kp", parameters.matrix, parameters.centre)
-    return replace(parameters, level=level)
 
 
 class WorkingTangents(Tangents):
@@ -212,10 +206,7 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
     """
 
     is_linear = False
-    parts = (
-        Part("coef", "real", "kpd", lambda _, parameters: parameters.matrix, _put_matrix),
-        Part("intercept", "real", "kp", lambda _, parameters: parameters.offset, _put_offset),
-    )
+    parts = COEFFICIENTS
     # What outputs are called, and the class of parameters.
     outputs: ClassVar[str]
     parameters_class: ClassVar[type[WorkingRegressions]] = WorkingRegressions
@@ -295,8 +286,7 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
         weight = np.ones(len(X)) if sample_weight is None else sample_weight
         shares = np.repeat(weight[:, None], len(parameters), axis=1)
         seen = self._least_squares(self.posterior_statistics(parameters, X, shares), parameters)
-        seen = replace(seen, matrix=parameters.matrix)
-        return _put_offset(self, seen, parameters.offset)
+        return seen._with(parameters.matrix, parameters.offset)
 
     def covariances_given(self, parameters: Regressions, means: Floats) -> Floats:
         """Return covariances of outputs with these expectations, of shape (..., K, p, p).
