@@ -40,7 +40,7 @@ from sklearn_onlineem.estimators.parameters import (
     fit_context,
     naming_calls,
 )
-from sklearn_onlineem.estimators.progress import callbacks_of, finish, log, report_end, report_pass
+from sklearn_onlineem.estimators.progress import callbacks_of, finish, log, report_pass
 from sklearn_onlineem.estimators.sequence_forms import (
     check_rows_of_y,
     is_nested,
@@ -293,7 +293,6 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         with error_context(estimator):
             run(passes, progress, max_iter, partial(report_pass, estimator))
         progress.state = mode.finished(progress.state)
-        report_end(estimator, progress)
         finish(estimator, progress, shards, may_converge=is_batch)
         commit(estimator, progress, None)
 

@@ -41,7 +41,6 @@ from sklearn_onlineem.estimators.progress import (
     callbacks_of,
     finish,
     log,
-    report_end,
     report_pass,
     report_update,
     warn_of_unused_rates,
@@ -238,7 +237,6 @@ def _solved(estimator, first, another, data, tasks):
         try:
             run(passes, progress, most, report)
             progress.state = solver.finished(progress.state)
-            report_end(estimator, progress)
             return progress
         except ours(ValueError):
             if passes is tried[-1][-1] or progress.is_calling:

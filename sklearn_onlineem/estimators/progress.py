@@ -60,17 +60,6 @@ def report_pass(estimator, n_iter, log_likelihood):
         log(estimator, f"pass {n_iter}, log-likelihood {log_likelihood:.6f}")
 
 
-def report_end(estimator, progress):
-    """Print why a fit has ended."""
-    if progress.n_iter == 0:
-        log(estimator, "max_iter=0, so that nothing is learnt")
-        return
-    reason = "converged" if progress.converged else "reached max_iter"
-    reason = "stopped by a callback" if progress.stopped else reason
-    last = progress.lower_bounds[-1]
-    log(estimator, f"{reason} after pass {progress.n_iter}, log-likelihood {last:.6f}")
-
-
 def report_update(estimator, state):
     """Print the number of an update, of its rows, and its log-likelihood."""
     n_steps = state.counters.n_steps
@@ -83,23 +72,20 @@ def report_update(estimator, state):
 
 
 def finish(estimator, progress, data, may_converge=True):
-    """Count the observations once for all passes; warn of convergence and unused rates."""
-    if progress.n_iter == 0:
+    """Count the observations once for all passes; tell why the fit has ended, and warn of it."""
+    solver, name, n_iter = estimator._solver(), type(estimator).__name__, progress.n_iter
+    if n_iter == 0:
+        log(estimator, "max_iter=0, so that nothing is learnt")
         return
+    reason = "converged" if progress.converged else "reached max_iter"
+    reason = "stopped by a callback" if progress.stopped else reason
+    last = progress.lower_bounds[-1]
+    log(estimator, f"{reason} after pass {n_iter}, log-likelihood {last:.6f}")
     state, before = progress.state, progress.start.counters
     size = before.size + state.size_of(data)
     progress.state = state.counting(n_seen=before.n_seen + data.total_weight, size=size)
-    warn_of_passes(estimator, progress, data, may_converge)
-    warn_of_unused_rates(estimator, progress)
-    warn_of_point_masses(estimator, progress.state.model, data)
-
-
-def warn_of_passes(estimator, progress, data, may_converge=True):
-    """Warn if a fit did not converge although it could, or ended before it averaged."""
-    solver, name = estimator._solver(), type(estimator).__name__
     may_converge &= estimator.tol != 0 and not solver.is_stochastic
     if may_converge and not (progress.converged or progress.stopped):
-        state = progress.state
         in_errors = stops_in_standard_errors(estimator, state.model) and state.step.eta == math.inf
         outlook = _in_standard_errors if in_errors else _outlook
         warn_user(
@@ -108,11 +94,12 @@ def warn_of_passes(estimator, progress, data, may_converge=True):
             ConvergenceWarning,
         )
     average_from = getattr(solver, "average_from", None)
-    if average_from is not None and progress.n_iter < average_from and not progress.stopped:
+    if average_from is not None and n_iter < average_from and not progress.stopped:
         warn_user(
-            f"{name} made {progress.n_iter} passes and averaged none of them:"
-            f" average_from={average_from}."
+            f"{name} made {n_iter} passes and averaged none of them: average_from={average_from}."
         )
+    warn_of_unused_rates(estimator, progress)
+    warn_of_point_masses(estimator, state.model, data)
 
 
 def _in_standard_errors(estimator, progress, data):
