@@ -37,7 +37,7 @@ MENDS = [
     ("estimators/base.py", "tried[0][1].stopped |= progress.stopped", "pass",
      "laws/test_callbacks.py -k either"),
     ("estimators/base.py", '(name.endswith("_init") and name != "n_init")',
-     'name.endswith(("s_init", "a_init"))', "laws/test_learnt_priors.py"),
+     'name.endswith(("s_init", "a_init"))', "laws/test_messages.py -k startprob_init"),
     ("estimators/hidden_markov/_base.py", "if not len(rows):  # Nothing", "if False:  # Nothing",
      "estimators/test_known_models.py"),
     ("estimators/mixtures/markov_chain.py", "if lengths is not None or groups is not None:",
