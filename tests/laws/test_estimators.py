@@ -27,7 +27,7 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import InvalidParameterError
 from threadpoolctl import threadpool_limits
 
-from sklearn_onlineem import GaussianMixture, Mixture, MultinomialMixture, PoissonMixture
+from sklearn_onlineem import GaussianMixture, MultinomialMixture, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Batch
 from sklearn_onlineem.em.step import batch_step, online_step
@@ -612,17 +612,3 @@ def test_a_model_without_free_parameters_learns():
     with pytest.warns(ConvergenceWarning, match="distinct"):
         mixture = MultinomialMixture(2, random_state=0).fit(X)
     assert np.isfinite(mixture.partial_fit(X[:5]).score(X))
-
-
-def test_warm_starts_take_the_data_that_the_model_takes(rng):
-    X = rng.poisson(3.0, (100, 2)).astype(float)
-    mixture = PoissonMixture(2, warm_start=True, random_state=0).fit(X)
-    with pytest.raises(ValueError, match="PoissonMixture"):
-        mixture.fit(np.hstack([X, X]))
-    codes = Mixture(2, family="categorical", warm_start=True, random_state=0).fit(X % 3)
-    with pytest.raises(ValueError, match="Mixture"):
-        codes.fit(X % 3 + 4)
-    for learn in (mixture.fit, mixture.partial_fit):
-        with pytest.raises(ValueError, match="n_components"):
-            mixture.set_params(n_components=3)
-            learn(X)

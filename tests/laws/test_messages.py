@@ -109,6 +109,7 @@ GAP = np.ma.masked_array(np.eye(2), mask=np.eye(2))
 ELSEWHERE = dask.array.zeros(60, dtype=int, chunks=20)
 PRIOR, CHAIN = (estimator.fit(X).as_prior(10.0) for estimator in (mixture(), chain()))
 LEARN = "fit", "partial_fit"
+FOUR = np.array([[True, False, True, True]] * 2)
 DIAGNOSES = convergence_certificate, missing_information, standard_errors
 MOVES = em.SplitMerge(), em.SplitMerge(n_components="fixed")
 U = X[:, 0]
@@ -714,6 +715,17 @@ StreamPipeline([('mixture', mixture())]).fit_stream(3) ->
     TypeError: StreamPipeline.fit_stream.*must be an iterable of chunks, got a int
 StreamPipeline([('mixture', mixture())]).fit_stream(each) for each in ([()], [(1, 2, 3, 4, 5)]) ->
     StreamPipeline.fit_stream.*has (0|5) parts
+PoissonMixture(2, warm_start=True).fit(COUNTS).fit(COUNTS[:, :3]) -> PoissonMixture & 3 features
+Mixture(2, family='categorical', warm_start=True).fit(COUNTS % 3).fit(COUNTS % 3 + 4) ->
+    ^Mixture: .*codes in 0..2
+PoissonMixture(2, warm_start=True).fit(COUNTS).set_params(n_components=3).fit(COUNTS) ->
+    PoissonMixture.*n_components
+CategoricalHMM(2, params={'emissionprob': FOUR}).fit(COUNTS[:, :2] % 2) ->
+    CategoricalHMM.*masks of several columns.*n_features
+CategoricalHMM(2, params={'emissionprob': FOUR}).fit(COUNTS[:, :1] % 2) ->
+    CategoricalHMM.*mask of 4 probabilities.*has 2
+CategoricalHMM(2, n_features=3, params={'emissionprob': FOUR}).fit(COUNTS[:, :1] % 2) ->
+    CategoricalHMM.*mask of 4 probabilities.*n_features=3
 # What is not cut into shards, and labels of topics.
 DistributedEM(PoissonMixture(2)).fit(each) for each in
     (None, '', 'abc', b'abc', {'a': [1.0]}, {1.0}, 3, object(), np.array(None), iter([1.0])) ->
