@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from sklearn_onlineem import GaussianHMM, KalmanFilter, PoissonHMM
 from sklearn_onlineem.displays import ForecastDisplay
@@ -115,14 +115,16 @@ def test_white_noise_is_within_the_band_and_walks_are_not(rng):
 
 
 def test_whitening_shows_a_wrong_model(rng):
-    level = rng.normal(size=(200, 1)).cumsum(axis=0) + rng.normal(size=(200, 1))
-    share_outside = []
+    level = rng.normal(size=(4000, 1)).cumsum(axis=0) + rng.normal(size=(4000, 1))
+    outside = []
     for variance in (1.0, 0.001):
         kalman = KalmanFilter(1, em_vars=[], transition_covariance=variance).fit(level)
         display = ForecastDisplay.from_estimator(kalman, level)
         heights = np.abs(display.correlations_.markerline.get_ydata())
-        share_outside.append((heights > display.limit_).mean())
-    assert share_outside[0] < 0.15 and share_outside[1] > 0.5
+        outside.append((heights > display.limit_).sum())
+    # Of white noise, each is outside with probability 0.05.
+    n = len(heights)
+    assert outside[0] <= binom.ppf(1.0 - 1e-6, n, 0.05) < 0.5 * n < outside[1]
 
 
 def test_names_of_columns_choose_features(kalman, X):
