@@ -406,8 +406,7 @@ def test_a_smoothing_prior_counts_once(rng):
     counts = X.sum(axis=0) + 0.5
     assert_allclose(found.probabilities_[0], counts / counts.sum(), rtol=1e-12)
     members[0].set_params(prior=None).fit(X[:3])
-    found = combine_estimators(members).probabilities_[0, -1]
-    assert found < 1e-6
+    assert combine_estimators(members).probabilities_[0, -1] < 1e-6
 
 
 def pooled(parts):

@@ -399,8 +399,10 @@ def test_the_least_certificate_is_at_most_the_mean_of_gains_and_errors(
 
 
 def test_labels_bring_a_component_back_and_nothing_else_does(rng):
-    X = rng.poisson(5.0, (60, 2)).astype(float)
-    model = MixtureModel(Poisson(), np.array([0.6, 0.4, 0.0]), rng.uniform(2.0, 9.0, (3, 2)))
+    rates = np.array([[2.0, 9.0], [9.0, 2.0], [20.0, 20.0]])
+    X = rng.poisson(rates[2 - np.arange(60) // 6 % 3]).astype(float)
+    near = rates * rng.uniform(0.7, 1.3, (3, 2))
+    model = MixtureModel(Poisson(), np.array([0.6, 0.4, 0.0]), near)
     steps = model.component_steps(Rows(X))
     steps.sweep()
     assert steps.model().weights[2] == 0.0
