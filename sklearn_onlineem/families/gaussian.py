@@ -688,8 +688,8 @@ def variances(X, sample_weight):
     return deviation, variance - np.average(deviation, axis=1, weights=weight) ** 2
 
 
-def variance_floor(X, sample_weight, reg_covar, limits=None):  # of `range_of`
-    """Return the floor of each feature's variance; ValueError if a variance underflows."""
+def variance_floor(X, sample_weight, reg_covar, limits=None):
+    """Return floors of variances, with the known `range_of` X; ValueError if one underflows."""
     if reg_covar is not None:
         return np.full(X.shape[1], float(reg_covar))
     deviation, variance = variances(X, sample_weight)
