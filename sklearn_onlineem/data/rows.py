@@ -228,7 +228,7 @@ class BatchOfRows(Batch):
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        return self.rows.dtype
+        return self.rows.X.dtype
 
     @property
     def n_features(self) -> int:

@@ -32,7 +32,7 @@ from sklearn_onlineem.em.solvers import Auto, Batch, Online, Stochastic
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.combination import no_model
 from sklearn_onlineem.estimators.fitted import RELEARNT, PersistentState, commit, rollback
-from sklearn_onlineem.estimators.learning import N_JOBS, drawn_seed, most_passes, plan_of, resumed
+from sklearn_onlineem.estimators.learning import N_JOBS, drawn_seed, plan_of, resumed
 from sklearn_onlineem.estimators.parameters import (
     available_if,
     by_name,
@@ -288,12 +288,12 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             mode = StochasticMode(solver.average_from)
         plan = plan_of(estimator, progress.state, shards, estimator._fitted.lower_bounds)
         passes = mode.passes(progress, shards, plan)
-        max_iter = most_passes(estimator) if is_batch else self.n_passes
+        max_iter = plan.max_iter if is_batch else self.n_passes
         log(estimator, f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
         with error_context(estimator):
             run(passes, progress, max_iter, partial(report_pass, estimator))
         progress.state = mode.finished(progress.state)
-        finish(estimator, progress, shards, may_converge=is_batch)
+        finish(estimator, solver, progress, shards, may_converge=is_batch)
         commit(estimator, progress, None)
 
     def _held_out(self, validation, inputs):

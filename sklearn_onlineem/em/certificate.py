@@ -259,7 +259,7 @@ class Certificate:
                 found = newton_step(here, evaluate, self.newton, tol, fewest)
                 is_last |= has_stalled and found.is_saddle
                 has_stalled = False
-                self.newton.extend(found.pairs)
+                self.newton.pairs.extend(found.pairs)
                 self._n_failed += 1
                 wait = _PASSES if self.is_plain else 1 + self._n_failed // _FEW
                 self._wait = wait * len(found.pairs)

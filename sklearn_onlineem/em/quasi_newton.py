@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -144,6 +144,11 @@ class QuasiNewton:
     is_open : bool, default=False
         Whether steps may take the place of those of EM; where they do, `is_used` is true.
 
+    Attributes
+    ----------
+    pairs : deque of (ndarray of shape (n,), ndarray of shape (n,))
+        The latest directions, and their products with the observed information.
+
     References
     ----------
     Jamshidian & Jennrich, "Acceleration of the EM algorithm by using quasi-Newton methods", JRSS-B
@@ -153,7 +158,7 @@ class QuasiNewton:
 
     def __init__(self, is_open: bool = False) -> None:
         self.is_open, self.is_used, self._values = is_open, False, deque(maxlen=_LEAST_GAINS + 2)
-        self._pairs, self._last = deque(maxlen=_MEMORY), None
+        self.pairs, self._last = deque(maxlen=_MEMORY), None
 
     def takes_over(self, here: Evaluation, rule: StoppingRule, progress: Progress) -> bool:
         """Return whether EM is slow, now or before, so that the next step is one of these."""
@@ -214,7 +219,7 @@ class QuasiNewton:
                 found = None
         if found is not None:
             return found
-        self._pairs.clear()
+        self.pairs.clear()
         self._last = None
         there = evaluate(here.stepped)
         # Where it is not higher, but by rounding, no step is.
@@ -251,7 +256,7 @@ class QuasiNewton:
             _, step, before = self._last
             change = before - direction
             if step.dot(change) > 1e-8 * math.sqrt(step.dot(step) * change.dot(change)):
-                self._pairs.append((step, change))
+                self.pairs.append((step, change))
         return self.product(direction, here.coordinates).reshape(gradient.shape)
 
     def product(self, x: Floats, coordinates: Coordinates) -> Floats:
@@ -265,17 +270,7 @@ class QuasiNewton:
             About the present model.
         """
         x = x.copy()
-        if self._pairs:
-            pairs = zip(*self._pairs, strict=True)
+        if self.pairs:
+            pairs = zip(*self.pairs, strict=True)
             multiply_by_inverse(*pairs, coordinates.are_determined, x)
         return x
-
-    def extend(self, pairs: Iterable[tuple[Floats, Floats]]) -> None:
-        """Add pairs of a direction, and its product with the observed information.
-
-        Parameters
-        ----------
-        pairs : iterable of (ndarray of shape (n,), ndarray of shape (n,))
-            About the present model.
-        """
-        self._pairs.extend(pairs)

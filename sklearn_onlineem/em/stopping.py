@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from sklearn_onlineem._python import cached_property
+
 
 class StoppingRule(ABC):
     """When a fit ends, asked after each pass.
@@ -149,7 +151,7 @@ class StandardErrorStopping(StoppingRule):
     previous: float = field(default=-math.inf, repr=False)
     left: float = field(default=math.inf, repr=False)
 
-    @property
+    @cached_property
     def tol(self) -> float:
         """Largest gain that may be left, in nats per observation."""
         return 0.5 * self.errors**2 * max(1, self.n_parameters) / self.n_observations

@@ -10,7 +10,6 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from sklearn.base import DensityMixin
-from sklearn.utils import check_random_state
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._values import n_numbers
@@ -27,8 +26,8 @@ from sklearn_onlineem.estimators.learning import (
     LearningParameters,
     OnlineDefaults,
     drawn_seed,
-    most_passes,
     plan_of,
+    random_state_of,
     relearning,
     resumed,
     schedule_of,
@@ -36,6 +35,7 @@ from sklearn_onlineem.estimators.learning import (
 )
 from sklearn_onlineem.estimators.parameters import estimator
 from sklearn_onlineem.estimators.progress import (
+    TASKED,
     CallbackSupportMixin,
     FitTasks,
     callbacks_of,
@@ -120,11 +120,12 @@ class OnlineEM(
     def _fit(self, X, y=None, **where):
         """Fit to X, with further arguments of the input. Parameters are already validated."""
         with self._lock(), error_context(self):
-            random_state = check_random_state(self.random_state)
+            random_state = random_state_of(self.random_state)
             reader, data, resumes = _read(self, X, y, fresh=ALL_DATA, **where)
             shape, another, attributes = structure_of(self), None, reader.attributes
             with single_threaded_blas(data.n_rows):
-                n_starts, n_first = 1 if resumes else getattr(self, "n_init", 1), None
+                solver, n_first = self._solver(), None
+                n_starts = 1 if resumes else getattr(self, "n_init", 1)
                 begun = partial(_begun, self, data, random_state, attributes)
                 if resumes:
                     progress, plan = begun(None)
@@ -133,15 +134,18 @@ class OnlineEM(
                     progress, plan = begun(initialiser.model)
                     another = partial(begun, initialiser.another)
                 if n_starts == "auto":
-                    n_first = self._solver().trial_passes(progress.state, data, plan)
+                    n_first = solver.trial_passes(progress.state, data, plan)
                     n_starts = 1 if n_first is None else 2
-                tasks = FitTasks(self, X, y, attributes, n_starts, n_first)
-                progress = _solved(self, (progress, plan), another, data, tasks)
+                starts, tasks = (n_starts, n_first), None
+                if not vars(self).keys().isdisjoint(TASKED):
+                    tasks = FitTasks(self, X, y, attributes, starts, plan.max_iter)
+                progress = _solved(self, solver, (progress, plan), another, data, starts, tasks)
                 if self.callbacks:  # which may have set one
                     self._check_structure(shape=shape)
-                finish(self, progress, data)
+                finish(self, solver, progress, data)
             commit(self, progress, attributes)
-            tasks.end()
+            if tasks is not None:
+                tasks.end()
         return self
 
     def _partial_fit(self, X, y=None, with_end=None, **where):
@@ -205,27 +209,29 @@ def _begun(estimator, data, random_state, attributes, start_from):
     return progress, plan_of(estimator, state, data, bounds)
 
 
-def _solved(estimator, first, another, data, tasks):
+def _solved(estimator, solver, first, another, data, starts, tasks):
     """Return the progress of a fit from the best of its starts, at the end.
 
-    Starts are compared after `n_first` passes, and the best goes on; None: at their end.
+    `starts` are their number, and the passes after which they are compared, and the best goes on;
+    None: at their end.
     """
-    solver, most, n_first, tried = estimator._solver(), most_passes(estimator), tasks.n_first, []
+    (n_starts, n_first), most, tried = starts, first[1].max_iter, []
     report = partial(report_pass, estimator) if estimator.verbose else None
-    for number in range(1, tasks.n_starts + 1):
+    for number in range(1, n_starts + 1):
         if another is not None:
-            log(estimator, f"start {number} of {tasks.n_starts}, from {data.n_rows} rows")
+            log(estimator, f"start {number} of {n_starts}, from {data.n_rows} rows")
         try:
             progress, plan = first if number == 1 else another()
-            passes = tasks.observed(solver.passes(progress, data, plan), progress)
+            passes = solver.passes(progress, data, plan)
+            passes = passes if tasks is None else tasks.observed(passes, progress)
             run(islice(passes, n_first), progress, most, report)
-            score = solver.score(progress, data) if tasks.n_starts > 1 else 0.0
+            score = solver.score(progress, data) if n_starts > 1 else 0.0
             # The best, and one to go on with if that fails.
             tried.append((score, progress, passes))
             tried = sorted(tried, key=itemgetter(0), reverse=True)[:2]
             if progress.stopped:
                 break
-            if tasks.n_starts > 1:
+            if n_starts > 1:
                 log(estimator, f"score {score:.6f} after pass {progress.n_iter}")
         except ours(ValueError):
             # Starts that the user has not asked for may fail, but not their callbacks.
@@ -246,7 +252,7 @@ def _solved(estimator, first, another, data, tasks):
 def set_start(estimator, X, y=None, **where):
     """Return the estimator with the model that EM starts from; nothing is learnt from X."""
     estimator._validate_params()
-    random_state = check_random_state(estimator.random_state)
+    random_state = random_state_of(estimator.random_state)
     with estimator._lock(), error_context(estimator):
         reader, data, resumes = _read(estimator, X, y, **where)
         if resumes:
@@ -346,7 +352,7 @@ def _learn_first(estimator, rules, data, with_end):
         for step in steps:
             _warn(estimator, rules.stages, *step)
         if is_new and rules.solver.has_own_rates:
-            warn_of_unused_rates(estimator, progress)
+            warn_of_unused_rates(estimator, rules.solver, progress)
         estimator._check_structure(shape=shape)
         is_valid = "_present_rules" in vars(estimator)
         commit(estimator, progress, attributes, end)

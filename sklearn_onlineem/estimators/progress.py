@@ -71,9 +71,9 @@ def report_update(estimator, state):
 # ---------------------------------------------------------------------------------------- warnings
 
 
-def finish(estimator, progress, data, may_converge=True):
+def finish(estimator, solver, progress, data, may_converge=True):
     """Count the observations once for all passes; tell why the fit has ended, and warn of it."""
-    solver, name, n_iter = estimator._solver(), type(estimator).__name__, progress.n_iter
+    name, n_iter = type(estimator).__name__, progress.n_iter
     if n_iter == 0:
         log(estimator, "max_iter=0, so that nothing is learnt")
         return
@@ -98,7 +98,7 @@ def finish(estimator, progress, data, may_converge=True):
         warn_user(
             f"{name} made {n_iter} passes and averaged none of them: average_from={average_from}."
         )
-    warn_of_unused_rates(estimator, progress)
+    warn_of_unused_rates(estimator, solver, progress)
     warn_of_point_masses(estimator, state.model, data)
 
 
@@ -134,9 +134,9 @@ def _outlook(estimator, progress, data):
     return f"{found}, and at a rate of {rate:.3g} tol={tol:g} needs some {n_passes} more"
 
 
-def warn_of_unused_rates(estimator, progress):
+def warn_of_unused_rates(estimator, solver, progress):
     """Warn of parameters of learning rates that were set, but that no step has used."""
-    has_own_rates, used = estimator._solver().has_own_rates, set()
+    has_own_rates, used = solver.has_own_rates, set()
     if progress.used_rates and not has_own_rates:
         used = {"schedule"}
         if isinstance(estimator.schedule, str):
@@ -173,20 +173,22 @@ def warn_of_point_masses(estimator, model, data):
         factors = zip(family.families, map(list, family.columns), model.parameters, strict=True)
     part = "state" if hasattr(model, "transmat") else "component"
     for factor, own, known in factors:
+        # To make distributions takes too long beside fits of few rows.
+        if is_gaussian := isinstance(known, Gaussians):
+            first = known.covariance.reshape(len(known.covariance), -1)[:, 0]
+            if first.min() >= _NARROW**2 * first.max():
+                continue
         kind = getattr(factor, "family", factor)  # that of the parts of mixtures
         kinds = kind, *getattr(kind, "families", ())
         if not all(isinstance(x, ColumnDistributions) and not x.is_whole for x in kinds):
             continue
         rows = X[:, own]
-        is_quick = isinstance(known, Gaussians) or len(X) >= _MANY
+        is_quick = is_gaussian or len(X) >= _MANY
         if not (is_quick or _repeats(rows)):
             continue
-        if isinstance(known, Gaussians):
-            # To make distributions takes too long beside fits of few rows.
-            first = known.covariance.reshape(len(known.covariance), -1)[:, 0]
-        else:
-            first = factor.distribution(known, 0).var()
-        if not _is_narrow(first).any() or (is_quick and not _repeats(rows)):
+        if not (is_gaussian or _is_narrow(factor.distribution(known, 0).var()).any()):
+            continue
+        if is_quick and not _repeats(rows):
             continue
         means = factor.means(known)
         variances = [factor.distribution(known, j).var() for j in range(rows.shape[1])]
@@ -267,29 +269,27 @@ except ImportError:
         """An empty mixin where scikit-learn has no callbacks."""
 
 
+# Attributes of estimators that scikit-learn's callbacks watch.
+TASKED = "_skl_callbacks", "_parent_callback_ctx"
+
+
 class FitTasks:
     """The tasks of scikit-learn's callbacks: the fit, its starts if there are several, passes."""
 
-    def __init__(self, estimator, X, y, attributes, n_starts, n_first):
-        self.n_starts, self.n_first, self._attributes = n_starts, n_first, attributes
+    def __init__(self, estimator, X, y, attributes, starts, most):
+        (self._n_starts, self._n_first), self._most, self._attributes = starts, most, attributes
         self._estimator, self._told = estimator, {"estimator": estimator, "X": X, "y": y}
+        n_tasks = most if self._n_starts == 1 else self._n_starts
         # The fit, and within it starts that go on.
-        self._open = []
-        if not vars(estimator).keys().isdisjoint(("_skl_callbacks", "_parent_callback_ctx")):
-            n_tasks = most_passes(estimator) if n_starts == 1 else n_starts
-            self._open = [estimator._init_callback_context(max_subtasks=n_tasks)]
-            self._open[0].call_on_fit_task_begin(**self._told)
+        self._open = [estimator._init_callback_context(max_subtasks=n_tasks)]
+        self._open[0].call_on_fit_task_begin(**self._told)
 
     def observed(self, passes, progress):
-        """Return the passes of a solver; callbacks are called around each, and may end the fit."""
-        return self._observed(passes, progress) if self._open else passes
-
-    def _observed(self, passes, progress):
-        if self.n_starts > 1:
-            if self.n_first is None:
+        """Take the passes of a solver; callbacks are called around each, and may end the fit."""
+        if self._n_starts > 1:
+            if self._n_first is None:
                 _called(progress, self.end, 1)
-            most = most_passes(self._estimator)
-            self._open.append(_called(progress, self._begun, self._open[0], "start", most))
+            self._open.append(_called(progress, self._begun, self._open[0], "start", self._most))
         within = self._open[-1]
         fitted = partial(fitted_after, self._estimator, progress, self._attributes)
         told = {**self._told, "reconstruction_attributes": lambda: {"_fitted": fitted()}}

@@ -61,10 +61,11 @@ class _BlasLimit:
     """A single thread in each BLAS; threadpoolctl's own context takes as long as a small batch."""
 
     def __enter__(self):
-        counts = ((library, library.get_num_threads()) for library in _blas_libraries())
-        self.limited = [(library, n_threads) for library, n_threads in counts if n_threads > 1]
-        for library, _ in self.limited:
-            library.set_num_threads(1)
+        self.limited = []
+        for library in _blas_libraries():
+            if (n_threads := library.get_num_threads()) > 1:
+                self.limited.append((library, n_threads))
+                library.set_num_threads(1)
 
     def __exit__(self, *error):
         for library, n_threads in self.limited:

@@ -253,11 +253,11 @@ class Gaussian(
         return np.full(n_features, 0.0 if self.reg_covar is None else self.reg_covar)
 
     def n_parameters(self, parameters: Gaussians) -> int:
-        of_each = self.covariance.n_parameters(parameters.mean.shape[1])
-        n_of_means = np.broadcast_to(self.learns_means, parameters.mean.shape).sum()
-        learnt = np.broadcast_to(self.learns_covariances, len(parameters.covariance))
-        n_of_covariances = learnt[:: self.covariance.n_sharing].sum() * of_each
-        return int(n_of_means + n_of_covariances)
+        of_each, n_sharing = parameters.mean[0].size, self.covariance.n_sharing
+        n_of_means = _n_learnt(self.learns_means, parameters.mean)
+        learnt = np.atleast_1d(self.learns_covariances)[::n_sharing]
+        n_covariances = _n_learnt(learnt, parameters.log_det[::n_sharing])
+        return n_of_means + n_covariances * self.covariance.n_parameters(of_each)
 
     def _own_counts(self, parameters, n_components):
         n_of_means = np.broadcast_to(self.learns_means, parameters.mean.shape).sum(axis=1)
@@ -661,6 +661,11 @@ class Gaussian(
         return value
 
 
+def _n_learnt(mask, values):
+    """Return how many of the values are learnt, by a mask that broadcasts, or a bool."""
+    return int(np.count_nonzero(mask)) * (values.size // np.size(mask))
+
+
 def without_gaps(X):
     """Return rows as kernels take them; ValueError if values are missing or infinite."""
     X = np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
@@ -672,8 +677,8 @@ def without_gaps(X):
 def range_of(X):
     """Return the least and the greatest value of each column of X."""
     if X.shape[1] < _SHORT:
-        least, greatest = [*map(np.min, X.T)], [*map(np.max, X.T)]
-        return np.array(least, dtype=np.float64), np.array(greatest, dtype=np.float64)
+        least, greatest = map(np.minimum.reduce, X.T), map(np.maximum.reduce, X.T)
+        return np.fromiter(least, np.float64), np.fromiter(greatest, np.float64)
     return X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
 
 

@@ -16,12 +16,7 @@ from sklearn_onlineem.families.tangents import Tangents, symmetric_exponential
 
 
 class _GaussianTangents(Tangents):
-    """Tangents of Gaussians, with features about a centre, by default the middle of the means."""
-
-    def __init__(self, family, parameters, centre=None):
-        super().__init__(family, parameters)
-        if centre is not None:
-            self.centre = centre
+    """Tangents of Gaussians, with features about a centre, the middle of the means."""
 
     @cached_property
     def centre(self):
@@ -31,13 +26,13 @@ class _GaussianTangents(Tangents):
     def shift(self):
         return self.parameters.mean - self.centre
 
-    @property
-    def n_own(self):
-        return self.d + self.n_spread
-
-    @property
+    @cached_property
     def d(self):
         return self.parameters.mean.shape[1]
+
+    @cached_property
+    def n_own(self):
+        return self.d + self.family.covariance.n_parameters(self.d)
 
     @property
     def parts(self):
@@ -66,16 +61,15 @@ class _GaussianTangents(Tangents):
 
     def effective_counts(self, statistics):
         counts = super().effective_counts(statistics)
-        counts[:, self.d :] = self._degrees(statistics)[:, None]
+        counts[:, self.d :] = self._of_each(statistics, statistics.degrees)[:, None]
         return counts
 
-    def _degrees(self, statistics):
-        """Return the weights of the covariances, or shares of a common one's."""
-        return self._share(statistics) * statistics.degrees
-
-    def _share(self, statistics):
-        weight = statistics.weight
-        return weight / weight.sum() if self.family.covariance.is_shared else np.ones(1)
+    def _of_each(self, statistics, values):
+        """Return values of covariances, or of a common one as shares of the components."""
+        if not self.family.covariance.is_shared:
+            return values
+        share = statistics.weight / statistics.weight.sum()
+        return share.reshape(-1, *(1,) * (values.ndim - 1)) * values
 
     def frames(self):
         if self._guard < LARGEST_GUARD[np.dtype(np.float64)]:
@@ -83,7 +77,7 @@ class _GaussianTangents(Tangents):
             return
         # Tangents of one Gaussian of mean 0 and covariance 1.
         unit = Gaussians(np.zeros((1, self.d)), self._unit_covariance())
-        standard = type(self)(self.family, unit, np.zeros(self.d))
+        standard = type(self)(self.family, unit)
         for k in range(len(self.shift)):
             yield slice(k, k + 1), partial(self._standardised, k), standard
 
@@ -96,24 +90,32 @@ class _GaussianTangents(Tangents):
         mean, covariance = self._moved(v)
         if self.family.limits is None:
             return Gaussians(mean, covariance)
-        # Values that no observed one determines might go to infinity at no loss.
-        (low, high), before = self.family.limits, self.parameters
-        reach, both = high - low, (before.covariance, covariance)
-        was, now = (c.diagonal(axis1=1, axis2=2) if c.ndim == 3 else c for c in both)
-        most = np.maximum(was, reach**2 if now.shape[1] == self.d else (reach**2).max())
-        root = np.sqrt(np.minimum(1.0, most / now))
-        covariance = covariance * (root[:, :, None] if covariance.ndim == 3 else root)
-        covariance *= root[:, None, :] if covariance.ndim == 3 else root
-        least, most = np.minimum(low - reach, before.mean), np.maximum(high + reach, before.mean)
-        return Gaussians(np.minimum(np.maximum(mean, least), most), covariance)
+        least, largest, most = self._bounds
+        if ((variances := _variances(covariance)) > most).any():
+            root = np.sqrt(np.minimum(1.0, most / variances))
+            covariance = covariance * (root[:, :, None] if covariance.ndim == 3 else root)
+            covariance *= root[:, None, :] if covariance.ndim == 3 else root
+        return Gaussians(np.minimum(np.maximum(mean, least), largest), covariance)
+
+    @cached_property
+    def _bounds(self):
+        """Bounds of means and variances; those that no value determines might go to infinity."""
+        (low, high), mean = self.family.limits, self.parameters.mean
+        reach, most = high - low, _variances(self.parameters.covariance)
+        most = np.maximum(most, reach**2 if most.shape[1] == self.d else (reach**2).max())
+        return np.minimum(low - reach, mean), np.maximum(high + reach, mean), most
 
     def is_proper(self, prior):
         return bool((prior.weight >= 0.0).all() and np.all(prior.degrees >= 0.0))
 
     def floor_penalty(self, statistics):
-        floor, squares = self.family._added(self.d), self.parameters.precision
-        squares = np.einsum("kii->ki", squares) if squares.ndim == 3 else squares
-        return -0.5 * float((self._degrees(statistics)[:, None] * squares * floor).sum())
+        degrees = self._of_each(statistics, statistics.degrees)[:, None]
+        squares = degrees * _variances(self.parameters.precision)
+        return -0.5 * float((squares * self.family._added(self.d)).sum())
+
+
+def _variances(covariances):
+    return covariances.diagonal(axis1=1, axis2=2) if covariances.ndim == 3 else covariances
 
 
 @lru_cache(maxsize=8)
@@ -127,10 +129,6 @@ def _upper_triangle(d):
 
 class MatrixTangents(_GaussianTangents):
     """Tangents of Gaussians with full and tied covariances."""
-
-    @property
-    def n_spread(self):
-        return self.d * (self.d + 1) // 2
 
     @property
     def _upper(self):
@@ -178,11 +176,11 @@ class MatrixTangents(_GaussianTangents):
 
     def _second(self, statistics, first):
         """Return second moments about the present means less their expectations."""
-        scatter = self._share(statistics)[:, None, None] * statistics.scatter
+        scatter = self._of_each(statistics, statistics.scatter)
         deviation = statistics.mean - self.parameters.mean
         # The M-step adds the floor to the mean of the squares.
         unfloored = self.parameters.covariance - np.diag(self.family._added(self.d))
-        expected = self._degrees(statistics)[:, None, None] * unfloored
+        expected = self._of_each(statistics, statistics.degrees)[:, None, None] * unfloored
         return scatter + first[:, :, None] * deviation[:, None, :] - expected
 
     def _moved(self, v):
@@ -212,13 +210,9 @@ class AxisTangents(_GaussianTangents):
     """Tangents of Gaussians with diagonal and spherical covariances."""
 
     @property
-    def n_spread(self):
-        return self.parameters.covariance.shape[1]
-
-    @property
     def _per_value(self):
         """Features that share a variance."""
-        return self.d // self.n_spread
+        return self.d // self.parameters.covariance.shape[1]
 
     @cached_property
     def mean(self):
@@ -250,9 +244,9 @@ class AxisTangents(_GaussianTangents):
 
     def _second(self, statistics, first):
         deviation = statistics.mean - self.parameters.mean
-        degrees = self._degrees(statistics)[:, None]
+        degrees = self._of_each(statistics, statistics.degrees)[:, None]
         floor = self.family._added(self.d)
-        floor = floor.mean() if self.n_spread < self.d else floor
+        floor = floor.mean() if self._per_value > 1 else floor
         expected = self._per_value * degrees * (self.parameters.covariance - floor)
         return statistics.scatter + self.family.covariance._summed(first * deviation) - expected
 
@@ -268,7 +262,7 @@ class AxisTangents(_GaussianTangents):
         return (parameters.precision * total).sum(axis=1).max()
 
     def _unit_covariance(self):
-        return np.ones((1, self.n_spread))
+        return np.ones((1, self.n_own - self.d))
 
     def _standardised(self, k, X):
         return (X - self.parameters.mean[k]) * self.parameters.precision_factor[k]

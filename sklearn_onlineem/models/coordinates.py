@@ -172,9 +172,11 @@ class Coordinates:
 
         They become a share of their row's mean; None: there are no such entries.
         """
-        others = type(self)(after, self._statistics).directions.values()
-        places = zip(self._places, others, strict=True)
-        return self._with([(node, own.raised(other, share)) for (node, own, _), other in places])
+        changes = []
+        for node, own, _ in self._places:
+            other = node.directions(after, node.own(self._statistics))
+            changes.append((node, own.raised(other, share)))
+        return self._with(changes)
 
     @property
     def views(self):

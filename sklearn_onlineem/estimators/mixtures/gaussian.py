@@ -36,7 +36,7 @@ _SHARED = (
 
 def unit_gaussians(family, n_components, n_features):
     """Return Gaussians about 0 whose covariances have the family's shape."""
-    unit = np.tile(np.eye(n_features), (n_components, 1, 1))
+    unit = np.repeat(np.eye(n_features)[None], n_components, axis=0)
     return Gaussians(np.zeros(unit.shape[:2]), family.covariance.from_matrices(unit))
 
 
