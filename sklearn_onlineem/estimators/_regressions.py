@@ -11,11 +11,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._checks import relative_shares
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import Settable
-from sklearn_onlineem.estimators._start import STARTS, distinct_rows, wide_pseudo_rows
+from sklearn_onlineem.estimators._start import (
+    STARTS,
+    climbed,
+    distinct_rows,
+    some_of,
+    sums,
+    wide_pseudo_rows,
+)
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.families.gaussian_regression import GaussianRegression
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
 SHORT_EM = "short-em"
 # Rows, and starts of each kind; passes of EM after which the likeliest few go on, how many do, and
@@ -100,31 +107,23 @@ def _likeliest(family, rows, n_components, rng, prior):
     Each component keeps a few pseudo-rows of the regression of all rows, or those would win that
     pass exactly through a few rows.
     """
-    rows, _ = distinct_rows(rows)
-    if len(rows) > _MOST_ROWS:
-        rows = rows[np.sort(rng.choice(len(rows), _MOST_ROWS, replace=False))]
-    pseudo_rows = wide_pseudo_rows(family, rows, n_components, prior)
+    rows = some_of(distinct_rows(rows)[0], _MOST_ROWS, rng)
+    further = wide_pseudo_rows(family, rows, n_components, prior)
+    terms = [(1.0 / rows.total_weight, MixtureStatistics(np.zeros(n_components), further))]
 
-    def learnt(model, n_passes):
-        """Return the log-likelihood and the model after passes of EM."""
-        for _ in range(n_passes):
-            statistics, log_likelihood = model.e_step(rows)
-            emissions = statistics.emissions + pseudo_rows.scale(1.0 / rows.total_weight)
-            model = model.m_step(replace(statistics, emissions=emissions))
-        return round(float(log_likelihood), _DIGITS), model
+    def rounded(run):
+        return round(float(run[1]), _DIGITS)
 
     runs = []
     for labels_of in (_random_labels, _labels_of_random_regressions) * _N_STARTS:
-        labels = labels_of(family, rows, n_components, rng)
-        shares = np.zeros((len(rows), n_components), rows.dtype)
-        shares[np.arange(len(rows)), labels] = rows.sample_weight
-        statistics = family.expected_statistics(rows.X, shares) + pseudo_rows
+        _, statistics = sums(family, rows, labels_of(family, rows, n_components, rng), n_components)
+        statistics = statistics + further
         weights = statistics.weight / statistics.weight.sum()
         model = MixtureModel(family, weights, family.m_step(statistics))
-        runs.append(learnt(model, _PASSES))
-    runs.sort(key=lambda run: -run[0])
-    finals = [learnt(model, _FINAL_PASSES) for _, model in runs[:_N_FINAL]]
-    return max(finals, key=lambda run: run[0])[1]
+        runs.append(climbed(model, rows, _PASSES, terms))
+    runs.sort(key=rounded, reverse=True)
+    finals = [climbed(model, rows, _FINAL_PASSES, terms) for model, _ in runs[:_N_FINAL]]
+    return max(finals, key=rounded)[0]
 
 
 def _random_labels(family, rows, n_components, rng):

@@ -27,6 +27,7 @@ from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Where
 from sklearn_onlineem._values import components, side_by_side
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.estimators.learning import resumed
 from sklearn_onlineem.estimators.parameters import are_same
 from sklearn_onlineem.estimators.progress import warn_user
@@ -36,7 +37,7 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.fixed import Fixed
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.statistics import Statistics
 
 
@@ -367,9 +368,7 @@ class ClusterInitialiser(Initialiser):
         if self.shares_symbols and family.has_symbols:
             warn_of_few(rows.X, n_components)
             evenly = np.full((len(rows), n_components), 1.0 / n_components)
-            if rows.sample_weight is not None:
-                evenly *= rows.sample_weight[:, None]
-            shared = family.expected_statistics(rows.X, evenly)
+            _, shared = sums(family, rows, evenly, n_components)
         return self._started(data, family, rows, random_state, shared)
 
     def stream_model(self, data, random_state):
@@ -440,17 +439,17 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
     """
     if isinstance(start, str) and len(rows) > _most_rows(n_components):
         rows = rows[_some_rows(rows, n_components, rng)]
-    rows, n_pseudo = _stored_alike(family, rows), n_components
+    rows = _stored_alike(family, rows)
     if pseudo_rows is None:
         warn_of_few(rows.X, n_components)
 
-    def model_of(rows, clusters, n_components=n_components):
+    def model_of(rows, clusters, k=n_components):
         further = pseudo_rows
         if further is not None:
-            further = further.components(slice(n_components), n_pseudo)
-        counts, statistics = _sums(family, rows, clusters, n_components)
+            further = further.components(slice(k), n_components)
+        counts, statistics = sums(family, rows, clusters, k)
         if further is None and not counts.all():
-            further = wide_pseudo_rows(family, rows, n_components, prior)
+            further = wide_pseudo_rows(family, rows, k, prior)
         if further is not None:
             statistics = statistics + further
         # An empty cluster starts as if it had a row, or it would stay empty.
@@ -458,22 +457,12 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
         parameters = _maximiser(family, statistics, rows.X.shape[1], prior)
         return MixtureModel(family, counts / counts.sum(), parameters), further
 
-    def likelihood_of(rows, clusters, n_components):
-        """Return the mean log-likelihood after some passes of EM."""
-        try:
-            model, further = model_of(rows, clusters, n_components)
-            for _ in range(_COMPARED_PASSES):
-                statistics, likelihood = model.e_step(rows)
-                # At once where clusters have fewer rows than columns.
-                if np.abs(statistics.counts - model.weights).max() < _SETTLED:
-                    break
-                if pseudo_rows is not None:
-                    emissions = statistics.emissions + further.scale(1.0 / rows.total_weight)
-                    statistics = replace(statistics, emissions=emissions)
-                model = model.m_step(statistics)
-        except ours(ValueError):  # Without a floor clusters may be singular.
-            return -np.inf
-        return likelihood
+    def likelihood_of(rows, clusters, k):
+        model, further = model_of(rows, clusters, k)
+        terms = []
+        if pseudo_rows is not None:
+            terms = [(1.0 / rows.total_weight, MixtureStatistics(np.zeros(k), further))]
+        return climbed(model, rows, _COMPARED_PASSES, terms)[1]
 
     with single_threaded_openmp():
         if n_components == 1:
@@ -495,7 +484,34 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
     return model_of(rows, clusters)[0]
 
 
-def _sums(family, rows, clusters, n_components):
+def climbed(model, data, n_passes, terms=()):
+    """Return a model after passes of batch EM, and the log-likelihood before the last of them.
+
+    They end where the likelihood stays, at once of clusters with fewer rows than columns.
+    """
+    before = math.nan
+    for _ in range(n_passes):
+        model, log_likelihood = batch_step(model, data, terms)
+        if abs(log_likelihood - before) <= _SETTLED * abs(before):
+            break
+        before = log_likelihood
+    return model, log_likelihood
+
+
+def likeliest(starts, log_likelihood_of, least_gain=0.0):
+    """Return the likeliest start; one is given up for those that gain more than the least."""
+    best, most = None, -np.inf
+    for start in starts:
+        try:
+            log_likelihood = log_likelihood_of(start)
+        except ours(ValueError):  # as of clusters without a variance
+            log_likelihood = -np.inf
+        if best is None or log_likelihood > most + least_gain:
+            best, most = start, log_likelihood
+    return best
+
+
+def sums(family, rows, clusters, n_components):
     """Return the weights of clusters, or of responsibilities, and the sums of their statistics."""
     weight = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
     if clusters.ndim == 2:
@@ -536,15 +552,13 @@ def bound(family, data, n_components):
 
 def without_gaps(family, rows, rng, prior=None):
     """Return rows with missing values drawn, given the others, from one component fitted to all."""
-    filled, n_features = rows.filled(), rows.n_features
-    weight = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
+    filled = rows.filled()
     # Masks are of other components.
     family = family.bind(filled.X, rows.sample_weight).learning_all()
-    statistics = family.expected_statistics(filled.X, weight[:, None].astype(rows.dtype))
-    parameters = _maximiser(family, statistics, n_features, prior)
-    model, unlabelled = MixtureModel(family, np.ones(1), parameters), replace(rows, labels=None)
-    for _ in range(_FILLING_PASSES):
-        model = model.m_step(model.e_step(unlabelled)[0])
+    _, statistics = sums(family, filled, np.ones((len(rows), 1), rows.dtype), 1)
+    parameters = _maximiser(family, statistics, rows.n_features, prior)
+    model = MixtureModel(family, np.ones(1), parameters)
+    model, _ = climbed(model, replace(rows, labels=None), _FILLING_PASSES)
     return model.without_gaps(rows, np.random.default_rng(rng.randint(1 << 31)))
 
 
@@ -598,12 +612,10 @@ def wide_pseudo_rows(family, rows, n_components, prior=None):
 
     They keep densities proper at the start of a stream, with few rows for each component.
     """
-    rows = _stored_alike(family, rows[:_MOST_ROWS])
-    weight = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
+    rows, n_features = _stored_alike(family, rows[:_MOST_ROWS]), rows.X.shape[1]
     # All components are alike.
     n_alike = n_components if n_components <= _MANY_COMPONENTS else 2
-    evenly = np.repeat(weight[:, None], n_alike, axis=1)
-    statistics, n_features = family.expected_statistics(rows.X, evenly), rows.X.shape[1]
+    _, statistics = sums(family, rows, np.ones((len(rows), n_alike)), n_alike)
     parameters = _maximiser(family, statistics, n_features, prior)
     if n_alike < n_components:
         parameters = components(parameters, np.zeros(n_components, dtype=np.intp), n_alike)
@@ -674,18 +686,15 @@ def _k_means(family, rows, n_components, rng, likelihood_of):
             warnings.simplefilter("ignore", ConvergenceWarning)
             return model.fit(X, sample_weight=sample_weight)
 
-    few = rows
-    if len(rows) > _COMPARED_ROWS:
-        few = rows[_some_of(len(rows), _COMPARED_ROWS, rng)]
+    few, best = some_of(rows, _COMPARED_ROWS, rng), None
     maps = family.start_coordinates(few.X, few.sample_weight)
-    best, most, best_to = None, -np.inf, maps[0]
+    best_to = maps[0]
     if len(maps) > 1 and len(rows) >= _FEWEST_ROWS * n_components:
         k = min(n_components, _MANY_COMPONENTS)
-        for to in maps:
-            found = clusters(to(few.X), few.sample_weight, k)
-            likelihood = likelihood_of(few, found.labels_, k)
-            if best is None or likelihood > most + _LEAST_GAIN:
-                best, most, best_to = found, likelihood, to
+        best_to, best = likeliest(
+            ((to, clusters(to(few.X), few.sample_weight, k)) for to in maps),
+            lambda start: likelihood_of(few, start[1].labels_, k), _LEAST_GAIN,
+        )  # fmt: skip
     if best is not None and few is rows and n_components == k:
         return best.labels_
     X = best_to(rows.X)
@@ -696,32 +705,29 @@ def _k_means(family, rows, n_components, rng, likelihood_of):
     return clusters(X, rows.sample_weight, n_components, **settings).labels_
 
 
-def _some_of(n_rows, n_most, rng):
-    """Return sorted indices of a sample of rows, or of all if these are no more."""
-    if n_rows <= n_most:
-        return slice(None)
-    return np.sort(rng.choice(n_rows, n_most, replace=False))
+def some_of(rows, n_most, rng):
+    """Return a sample of rows in order, or all if these are no more."""
+    if len(rows) <= n_most:
+        return rows
+    return rows[np.sort(rng.choice(len(rows), n_most, replace=False))]
 
 
 def _k_means_plus_plus(family, rows, n_components, rng, likelihood_of):
     """Return the rows nearest to seeds, in those coordinates where EM makes them likeliest."""
     maps = family.start_coordinates(rows.X, rows.sample_weight)
-    if len(rows) < _FEWEST_ROWS * n_components or n_components > _MANY_COMPONENTS:
-        maps = maps[:1]
-    best, most, few = None, -np.inf, None
-    for to in maps:
-        X = to(rows.X)
-        weight = rows.sample_weight
+
+    def nearest_to_seeds(to):
+        X, weight = to(rows.X), rows.sample_weight
         _, chosen = kmeans_plusplus(X, n_components, sample_weight=weight, random_state=rng)
-        labels = pairwise_distances_argmin(X, X[chosen])
-        if len(maps) == 1:
-            return labels
-        if few is None:
-            few = _some_of(len(rows), _COMPARED_ROWS, rng)
-        likelihood = likelihood_of(rows[few], labels[few], n_components)
-        if best is None or likelihood > most + _LEAST_GAIN:
-            best, most = labels, likelihood
-    return best
+        return pairwise_distances_argmin(X, X[chosen])
+
+    if len(maps) == 1 or len(rows) < _FEWEST_ROWS * n_components or n_components > _MANY_COMPONENTS:
+        return nearest_to_seeds(maps[0])
+    few = some_of(np.arange(len(rows)), _COMPARED_ROWS, rng)
+    return likeliest(
+        map(nearest_to_seeds, maps),
+        lambda labels: likelihood_of(rows[few], labels[few], n_components), _LEAST_GAIN,
+    )  # fmt: skip
 
 
 def _random(family, rows, n_components, rng, likelihood_of):

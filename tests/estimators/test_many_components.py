@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn_onlineem import GaussianMixture, MultinomialMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators import _start
-from sklearn_onlineem.estimators._start import STARTS, _sums, start_model, wide_pseudo_rows
+from sklearn_onlineem.estimators._start import STARTS, start_model, sums, wide_pseudo_rows
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Tied
 
 MANY = 300
@@ -36,7 +36,7 @@ def test_sums_by_groups_of_clusters_are_those_of_all(case, weighted, rng):
     weight = rng.uniform(0.5, 2.0, size=900) if weighted else None
     shares = (labels[:, None] == np.arange(MANY)) * (1.0 if weight is None else weight[:, None])
     family = case.family.bind(X)
-    counts, statistics = _sums(family, Rows(X, weight), labels, MANY)
+    counts, statistics = sums(family, Rows(X, weight), labels, MANY)
     assert_close(counts, shares.sum(axis=0))
     assert_close(statistics, family.expected_statistics(X, shares), rtol=1e-9, atol=1e-9)
 

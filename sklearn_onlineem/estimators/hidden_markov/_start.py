@@ -13,7 +13,9 @@ from sklearn_onlineem.estimators._start import (
     STARTS,
     ClusterInitialiser,
     check_columns,
+    climbed,
     distinct_rows,
+    likeliest,
     prior_statistics,
     start_model,
 )
@@ -237,8 +239,15 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
         mixture = start_model(found[1], *arguments)
         other = self._lasting(self.values.put(self._model(mixture, data), data), data)
         least = _LEAST_GAIN * data.row_weight / data.total_weight
-        here, there = (self._likelihood_after_passes(start, data) for start in (model, other))
-        return other if there > here + least else model
+
+        def likelihood_of(start):
+            prior = self.prior and self.prior(start.family, data.n_features)
+            if prior is None:
+                return climbed(start, data, _PASSES)[1]
+            prior = start.chain_statistics(0.0 * start.start, 0.0 * start.transmat, prior)
+            return climbed(start, data, _PASSES, [(1.0 / data.total_weight, prior)])[1]
+
+        return likeliest((model, other), likelihood_of, least)
 
     def _states_of_parts(self, data, family, rows, random_state):
         """Return rows, and states of their clusters that follow each other alike, or None."""
@@ -263,22 +272,6 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
         np.add.at(moves, (parts[follows], parts[follows + 1]), weight)
         states = grouped(np.stack([moves, moves.T], axis=1), self.n_components)
         return rows, np.eye(self.n_components)[states[parts]]
-
-    def _likelihood_after_passes(self, model, data):
-        """Return the mean log-likelihood after some passes of EM."""
-        prior, likelihood = None, -np.inf
-        if self.prior is not None:
-            prior = self.prior(model.family, data.n_features)
-        try:
-            for _ in range(_PASSES):
-                statistics, likelihood = model.e_step(data)
-                if prior is not None:
-                    emissions = statistics.emissions + prior.scale(1.0 / data.total_weight)
-                    statistics = replace(statistics, emissions=emissions)
-                model = model.m_step(statistics)
-        except ours(ValueError):  # as of clusters without a variance
-            return -np.inf
-        return likelihood
 
     def _pseudo_statistics(self, model, emissions):
         # One pseudo-transition from each state, and one pseudo-start.

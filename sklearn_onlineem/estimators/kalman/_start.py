@@ -15,9 +15,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_onlineem._python import cached_property, ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.sequences import Sequences, SequencesWithInputs
-from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.estimators._known import masked_parts
-from sklearn_onlineem.estimators._start import Initialiser, prior_statistics
+from sklearn_onlineem.estimators._start import (
+    Initialiser,
+    climbed,
+    likeliest,
+    prior_statistics,
+)
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.gaussian import variance_floor
@@ -511,8 +515,7 @@ class SystemInitialiser(Initialiser):
         if system.n_inputs:
             for _ in range(_ROUNDS):
                 model = with_best_weights(model, data)
-                for _ in range(_PASSES_OF_ROUND):
-                    model, _ = batch_step(model, data, [])
+                model, _ = climbed(model, data, _PASSES_OF_ROUND)
         if system.cycles:
             models = [*with_periods(model, data, system.cycles, random_state)]
             model = models[0] if len(models) == 1 else self._likeliest(models, data)
@@ -572,20 +575,15 @@ class SystemInitialiser(Initialiser):
 
         def log_likelihood(model):
             prior = self.prior(model, data.n_features)
-            pseudo = [] if prior is None else [(1.0 / len(first), prior)]
-            try:
-                if self.system.n_of_column and prior is None:
-                    evidence, value = model.e_step(first)
-                    climbed = coordinates_of(model, evidence).climbed(first, _PASSES)
-                    if climbed is not None:
-                        return max(value, climbed[0].e_step(first)[1])
-                for _ in range(_PASSES):
-                    model, _ = batch_step(model, first, pseudo)
-                return model.e_step(first)[1]
-            except ours(ValueError):  # as of moments that overflow
-                return -np.inf
+            if self.system.n_of_column and prior is None:
+                evidence, value = model.e_step(first)
+                further = coordinates_of(model, evidence).climbed(first, _PASSES)
+                if further is not None:
+                    return max(value, further[0].e_step(first)[1])
+            terms = [] if prior is None else [(1.0 / len(first), prior)]
+            return climbed(model, first, _PASSES + 1, terms)[1]
 
-        return max(models, key=log_likelihood)
+        return likeliest(models, log_likelihood)
 
     def another(self, data, random_state):
         """Return a further start of `n_init`, at random."""
