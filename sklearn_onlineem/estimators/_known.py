@@ -22,7 +22,6 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import aligned, frozen, has_arrays_of
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.state import Constants, State
-from sklearn_onlineem.estimators._start import StartValues
 from sklearn_onlineem.estimators.fitted import commit, exposed
 from sklearn_onlineem.estimators.learning import drawn_seed
 from sklearn_onlineem.estimators.validation import check_complete, error_context
@@ -327,35 +326,38 @@ def learnt_parts(estimator):
 
 
 def start_values(estimator):
-    """Return the start values that parameters give, but for those of a chain."""
+    """Return the start values among the parameters, by their lines, but for those of a chain."""
     lines = _starts(type(estimator))
-    given = {line: x for name, line in lines.items() if (x := getattr(estimator, name)) is not None}
+    return {line: x for name, line in lines.items() if (x := getattr(estimator, name)) is not None}
 
-    def names():
-        needed = set(missing_parts(estimator, ())) - _OF_CHAINS
-        if "means_init" in lines and estimator._family().determined_by_means:
-            needed = lines["means_init"].determines
-        found = [name for name, line in lines.items() if line.determines & needed]
-        told = frozenset().union(*(lines[name].determines for name in found))
-        return found if needed <= told else []
 
-    if not given:
-        return StartValues(names=names)
+def names_instead_of_clusters(estimator):
+    """Return the names of start values that together need no clusters, if there are any."""
+    lines, needed = _starts(type(estimator)), set(missing_parts(estimator, ())) - _OF_CHAINS
+    if "means_init" in lines and estimator._family().determined_by_means:
+        needed = lines["means_init"].determines
+    found = [name for name, line in lines.items() if line.determines & needed]
+    return found if needed <= frozenset().union(*(lines[n].determines for n in found)) else []
 
-    def put(model, data):
-        sizes, parts = {**estimator._known_sizes({}), "d": data.n_features}, model.parts
-        for line, value in given.items():
-            name = f"{line.name}init"
-            if line.start is not None:
-                values = line.start(estimator, name, value, model)
-            else:
-                shape = tuple(map(sizes.get, _said(line.axes_in(parts), np.asarray(value))))
-                values = finite_start(name, value, shape, LARGEST_SQUARE)
-            model = line.put(model, values, name, parts)
-        return model
 
-    is_told = all(lines.get(name) in given for name in names() or [None])
-    return StartValues(put, estimator._standard if is_told else None, names)
+def with_start_values(estimator, model, data):
+    """Return a model with the start values that are given."""
+    sizes, parts = {**estimator._known_sizes({}), "d": data.n_features}, model.parts
+    for line, value in start_values(estimator).items():
+        name = f"{line.name}init"
+        if line.start is not None:
+            values = line.start(estimator, name, value, model)
+        else:
+            shape = tuple(map(sizes.get, _said(line.axes_in(parts), np.asarray(value))))
+            values = finite_start(name, value, shape, LARGEST_SQUARE)
+        model = line.put(model, values, name, parts)
+    return model
+
+
+def with_lengths(family, parameters, rows):
+    """Return parameters with the mean lengths of rows, if they have any."""
+    put = getattr(family, "with_mean_length", None)
+    return parameters if put is None else put(parameters, rows.X, rows.sample_weight)
 
 
 def known_model(estimator, data):
@@ -364,11 +366,10 @@ def known_model(estimator, data):
     if fitted is None or not fitted.state.awaits_data:
         return None
     model = estimator._bound(fitted.state.model, data)
-    with_length = getattr(getattr(model, "family", None), "with_mean_length", None)
-    if with_length is None or "lengths" in _parts_of(estimator, fitted.attributes["_names_set"]):
+    family = getattr(model, "family", None)
+    if family is None or "lengths" in _parts_of(estimator, fitted.attributes["_names_set"]):
         return model
-    rows = getattr(data, "rows", data)
-    parameters = with_length(model.parameters, rows.X, rows.sample_weight)
+    parameters = with_lengths(family, model.parameters, getattr(data, "rows", data))
     return replace(model, parameters=parameters)
 
 

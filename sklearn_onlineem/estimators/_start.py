@@ -28,6 +28,12 @@ from sklearn_onlineem._typing import Where
 from sklearn_onlineem._values import components, side_by_side
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.step import batch_step
+from sklearn_onlineem.estimators._known import (
+    names_instead_of_clusters,
+    start_values,
+    with_lengths,
+    with_start_values,
+)
 from sklearn_onlineem.estimators.learning import resumed
 from sklearn_onlineem.estimators.parameters import are_same
 from sklearn_onlineem.estimators.progress import warn_user
@@ -36,7 +42,6 @@ from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.statistics import Statistics
 
@@ -177,6 +182,9 @@ class TakesPrior:
         learnt.check(self)
         return LearntStart(learnt, self._bound)
 
+    def _with_start_values(self, model, data):
+        return with_start_values(self, model, data)
+
     def _pseudo_statistics(self, model, n_features):
         prior, learnt = self._prior(model, n_features), self._learnt_prior
         if learnt is None:
@@ -290,46 +298,34 @@ class TakesPrior:
             return float(log_likelihood + log_prior)
 
 
-@dataclass(frozen=True)
-class StartValues:
-    """Start values among the parameters of an estimator.
-
-    `put` returns a model with those that are given, for data. If they are all parameters of the
-    components, `standard` returns others of the same shape, into which they are put; else it is
-    None. `names` returns those that together need no clusters, if there are any.
-    """
-
-    put: Callable = lambda model, data: model
-    standard: Callable | None = None
-    names: Callable = list
-
-    def parameters(self, family, rows, n_components):
-        """Return parameters into which all start values are put, with the lengths of the rows."""
-        parameters = self.standard(family, n_components, rows.n_features)
-        if parameters is None or not hasattr(family, "with_mean_length"):
-            return parameters
-        return family.with_mean_length(parameters, rows.X, rows.sample_weight)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ClusterInitialiser(Initialiser):
     """Components start from clusters of rows, and from the start values that users gave.
 
-    These make the components without clusters, or replace part of them. The `prior` of the
-    components is for rows that alone determine no parameters.
+    These make the components without clusters, or replace part of them. The prior of the components
+    is for rows that alone determine no parameters.
     """
 
+    estimator: TakesPrior
     family: Family
-    n_components: int
-    init: object = "k-means"
-    prior: Callable | None = None
-    fixed: Fixed | None = None
-    values: StartValues = StartValues()
+    init: object
 
     # How further starts begin instead of from k-means, and whether components that have no symbol
     # in common start from all rows, too.
     other: ClassVar[str]
     shares_symbols: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, estimator):
+        return cls(estimator, estimator._family(), getattr(estimator, "init", None))
+
+    @property
+    def n_components(self):
+        return getattr(self.estimator, "n_components", 1)
+
+    @property
+    def prior(self):
+        return self.estimator._emission_prior
 
     @abstractmethod
     def _model(self, mixture, data):
@@ -344,19 +340,22 @@ class ClusterInitialiser(Initialiser):
         return data
 
     def given(self, data):
-        if self.values.standard is None:
+        estimator = self.estimator
+        given = {f"{line.name}init" for line in start_values(estimator)}
+        names = names_instead_of_clusters(estimator)
+        if not names or not given.issuperset(names):
             return None
         rows, n_components = self._rows(data), self.n_components
         family = bound(self.family, rows, n_components)
-        parameters = self.values.parameters(family, rows, n_components)
+        parameters = estimator._standard(family, n_components, rows.n_features)
+        parameters = with_lengths(family, parameters, rows)
         uniform = np.full(n_components, 1.0 / n_components)
-        model = self._model(MixtureModel(family, uniform, parameters), data)
-        return self.values.put(model, data)
+        return self._placed(MixtureModel(family, uniform, parameters), data)
 
     def estimated(self, data, random_state):
         rows, n_components = self._rows(data), self.n_components
         if len(rows) < n_components:
-            names = ", ".join(self.values.names())
+            names = ", ".join(names_instead_of_clusters(self.estimator))
             instead = f", or all of the initial parameters: {names}" if names else ""
             raise ValueError(
                 f"at least n_components={n_components} rows are needed to start from, got"
@@ -401,7 +400,11 @@ class ClusterInitialiser(Initialiser):
         mixture = start_model(
             first, family, rows, self.n_components, random_state, pseudo_rows, self.prior
         )
-        return self.values.put(self._model(mixture, data), data)
+        return self._placed(mixture, data)
+
+    def _placed(self, mixture, data):
+        """Return the model that has the components of a mixture, with the start values."""
+        return self.estimator._with_start_values(self._model(mixture, data), data)
 
 
 # More rows than this, or than so many for each component, do not improve a start.

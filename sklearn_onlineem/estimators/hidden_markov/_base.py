@@ -20,7 +20,6 @@ from sklearn_onlineem.estimators._known import (
     Settable,
     fixed_entries,
     learnt_parts,
-    start_values,
     with_masks,
 )
 from sklearn_onlineem.estimators._labels import LearnsClasses
@@ -28,9 +27,10 @@ from sklearn_onlineem.estimators._start import STARTS, LearntPrior, TakesPrior, 
 from sklearn_onlineem.estimators.fitted import exposed, fitted_property, rollback
 from sklearn_onlineem.estimators.hidden_markov._start import (
     TERMINATIONS,
-    Chain,
     HiddenMarkovInitialiser,
+    chain_model,
     excess,
+    segment_durations,
 )
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.sequences import (
@@ -170,29 +170,7 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
         return SequencesInput(self, family, fresh, self.n_components, self.semi_supervised)
 
     def _initialiser(self):
-        return HiddenMarkovInitialiser(
-            self._family(), self.n_components, self.init, self._emission_prior, self._fixed(),
-            start_values(self), self._chain(),
-        )  # fmt: skip
-
-    def _chain(self):
-        has_masks = isinstance(self.params, Mapping)
-        if self.durations is None and has_masks and "durationprob" in self.params:
-            raise ValueError("the mask 'durationprob' of params requires durations.")
-        if self.durations is None and self.durationprob_prior is not None:
-            raise ValueError("durationprob_prior requires durations.")
-        return Chain(
-            self.n_components,
-            self.termination,
-            self.absorbing_states,
-            self.startprob_init,
-            self.transmat_init,
-            self.durations,
-            self.max_duration,
-            self.left_censored,
-            self.durationprob_init,
-            learnt_parts(self)["durationprob"],
-        )
+        return HiddenMarkovInitialiser.of(self)
 
     # Name of masks of all parameters of a state, and letters of `params` that learn them.
     _whole = ("emissions", "e")
@@ -233,12 +211,14 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
         model = replace(model, family=family, fixed=self._fixed())
         if self.durations is None:
             return model
-        return replace(model, durations=self._chain().segment_durations())
+        return replace(model, durations=segment_durations(self))
 
     def _prior(self, model, n_features):
         emissions = self._emission_prior(model.family, n_features)
         start, transitions = self.startprob_prior, self.transmat_prior
         lasting = self.durationprob_prior
+        if lasting is not None and self.durations is None:
+            raise ValueError("durationprob_prior requires durations.")
         if emissions is None and start is None and transitions is None and lasting is None:
             return None
         if emissions is None:
@@ -263,7 +243,7 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     def _blank(self, sizes, n_features, given):
         family = self._known_family(sizes)
         parameters = self._standard(family, self.n_components, n_features)
-        return self._chain().model(family, parameters, self._fixed())
+        return chain_model(self, family, parameters)
 
     def _parts(self, family=None):
         return HiddenSemiMarkovModel._parts_of(family or self._family())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.special import xlogy
 
 from sklearn_onlineem._checks import above, relative_shares, shares
 from sklearn_onlineem._python import ours
+from sklearn_onlineem.estimators._known import learnt_parts
 from sklearn_onlineem.estimators._start import (
     STARTS,
     ClusterInitialiser,
@@ -38,124 +40,115 @@ TERMINATIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Chain:
-    """Parameters of an estimator that describe its hidden chain."""
+def chain_model(hmm, family, parameters, mean_length=2.0):
+    """Return the model of an estimator with these emissions, and with the chain of its parameters.
 
-    n_states: int
-    termination: str
-    absorbing_states: object = None
-    start: object = None
-    transmat: object = None
-    durations: str | None = None
-    max_duration: int | None = None
-    left_censored: bool = False
-    durationprob: object = None
-    learns_durations: bool = True
+    `mean_length` is that of sequences.
+    """
+    states, n_states = np.empty(0, dtype=np.int64), hmm.n_components
+    if hmm.absorbing_states is not None:
+        states = np.unique(np.asarray(hmm.absorbing_states, dtype=np.int64))
+    if len(states) and (states[0] < 0 or states[-1] >= n_states):
+        raise ValueError(f"absorbing_states must be in 0..{n_states - 1}.")
+    if hmm.termination == "end_state" and len(states):
+        raise ValueError(
+            "absorbing_states are never left, so that no sequence could end with"
+            " termination='end_state'; did you mean termination='absorbing_states'?"
+        )
+    if hmm.termination == "absorbing_states" and not len(states):
+        raise ValueError(
+            "termination='absorbing_states' needs absorbing_states; for sequences that end"
+            " from any state there is 'end_state'."
+        )
+    if hmm.termination == "absorbing_states" and len(states) == n_states:
+        raise ValueError("absorbing_states leaves no transient state.")
+    if hmm.startprob_init is not None:
+        start = shares("startprob_init", hmm.startprob_init, (n_states,))
+    else:
+        start = np.ones(n_states)
+        if hmm.termination == "absorbing_states":
+            start[states] = 0.0
+    transmat = _transmat(hmm, states, mean_length)
+    parts = {
+        "family": family,
+        "start": start / start.sum(),
+        "transmat": transmat,
+        "parameters": parameters,
+        "termination": TERMINATIONS[hmm.termination](states),
+        "fixed": hmm._fixed(),
+    }
+    lasting = _lasting(hmm, transmat, states)
+    return HiddenSemiMarkovModel(**parts, **lasting) if lasting else HiddenMarkovModel(**parts)
 
-    def parts(self, mean_length):
-        """Return fields of a model: start, transition matrix and termination, and durations."""
-        states = np.empty(0, dtype=np.int64)
-        if self.absorbing_states is not None:
-            states = np.unique(np.asarray(self.absorbing_states, dtype=np.int64))
-        if len(states) and (states[0] < 0 or states[-1] >= self.n_states):
-            raise ValueError(f"absorbing_states must be in 0..{self.n_states - 1}.")
-        if self.termination == "end_state" and len(states):
-            raise ValueError(
-                "absorbing_states are never left, so that no sequence could end with"
-                " termination='end_state'; did you mean termination='absorbing_states'?"
-            )
-        if self.termination == "absorbing_states" and not len(states):
-            raise ValueError(
-                "termination='absorbing_states' needs absorbing_states; for sequences that end"
-                " from any state there is 'end_state'."
-            )
-        if self.termination == "absorbing_states" and len(states) == self.n_states:
-            raise ValueError("absorbing_states leaves no transient state.")
-        if self.start is not None:
-            start = shares("startprob_init", self.start, (self.n_states,))
-        else:
-            start = np.ones(self.n_states)
-            if self.termination == "absorbing_states":
-                start[states] = 0.0
-        transmat = self._transmat(states, mean_length)
-        return {
-            "start": start / start.sum(),
-            "transmat": transmat,
-            "termination": TERMINATIONS[self.termination](states),
-            **self._lasting(transmat, states),
+
+def segment_durations(hmm):
+    """Return the distributions of durations, as models take them."""
+    return DURATIONS[hmm.durations](learnt_parts(hmm)["durationprob"], hmm.left_censored)
+
+
+def _lasting(hmm, transmat, absorbing):
+    """Return the fields of a model that are of durations."""
+    if hmm.durations is None:
+        given = {
+            "the mask 'durationprob' of params": isinstance(hmm.params, Mapping)
+            and "durationprob" in hmm.params,
+            "max_duration": hmm.max_duration is not None,
+            "left_censored": hmm.left_censored,
+            "durationprob_init": hmm.durationprob_init is not None,
         }
+        for name, is_given in given.items():
+            if is_given:
+                raise ValueError(f"{name} requires durations.")
+        return {}
+    if hmm.max_duration is None:
+        raise ValueError("durations require max_duration, the most rows of a segment.")
+    if hmm.transmat_init is not None:
+        check_moves("transmat_init", transmat)
+    # At first any scale of durations is as likely as another.
+    table = np.tile(1.0 / np.arange(1.0, hmm.max_duration + 1.0), (hmm.n_components, 1))
+    if hmm.durationprob_init is not None:
+        table = shares("durationprob_init", hmm.durationprob_init, table.shape)
+    table = table / table.sum(axis=1, keepdims=True)
+    if hmm.termination == "absorbing_states":
+        if hmm.durationprob_init is not None and (table[absorbing, 0] < 1.0).any():
+            raise ValueError("durationprob_init must be 1 for one row in absorbing states.")
+        table[absorbing] = np.eye(1, hmm.max_duration)
+    return {"durations": segment_durations(hmm), "table": table}
 
-    def model(self, family, parameters, fixed, mean_length=2.0):
-        """Return a model with these emissions."""
-        kind = HiddenMarkovModel if self.durations is None else HiddenSemiMarkovModel
-        parts = self.parts(mean_length)
-        return kind(family=family, parameters=parameters, fixed=fixed, **parts)
 
-    def segment_durations(self):
-        """Return the distributions of durations, as models take them."""
-        return DURATIONS[self.durations](self.learns_durations, self.left_censored)
-
-    def _lasting(self, transmat, absorbing):
-        if self.durations is None:
-            given = {
-                "max_duration": self.max_duration is not None,
-                "left_censored": self.left_censored,
-                "durationprob_init": self.durationprob is not None,
-            }
-            for name, is_given in given.items():
-                if is_given:
-                    raise ValueError(f"{name} requires durations.")
-            return {}
-        if self.max_duration is None:
-            raise ValueError("durations require max_duration, the most rows of a segment.")
-        if self.transmat is not None:
-            check_moves("transmat_init", transmat)
-        n_rows = np.arange(1.0, self.max_duration + 1.0)
-        # At first any scale of durations is as likely as another.
-        table = np.tile(1.0 / n_rows, (self.n_states, 1))
-        if self.durationprob is not None:
-            table = shares("durationprob_init", self.durationprob, table.shape)
-        table = table / table.sum(axis=1, keepdims=True)
-        if self.termination == "absorbing_states":
-            if self.durationprob is not None and (table[absorbing, 0] < 1.0).any():
-                raise ValueError("durationprob_init must be 1 for one row in absorbing states.")
-            table[absorbing] = np.eye(1, self.max_duration)
-        return {"durations": self.segment_durations(), "table": table}
-
-    def _transmat(self, absorbing, mean_length):
-        """Return the transition matrix, with a column for the end state if there is one."""
-        n_states, has_end = self.n_states, self.termination == "end_state"
-        if self.transmat is not None:
-            with_end = has_end and np.shape(self.transmat) == (n_states, n_states + 1)
-            lacks_end = has_end and not with_end
-            shape = (n_states, n_states + with_end)
-            transmat = shares("transmat_init", self.transmat, shape, may_lack=lacks_end)
-            if lacks_end:
-                rest = np.maximum(1.0 - transmat.sum(axis=1), 0.0)
-                transmat = np.column_stack([transmat, rest])
-            # The rest of a row may be rounding.
-            if has_end and transmat[:, -1].max() <= n_states * np.finfo(np.float64).eps:
-                raise ValueError(
-                    "transmat_init leaves no room for the end: with termination='end_state' rows of"
-                    f" {n_states} entries add up to less than 1, and the rest is the probability to"
-                    f" end there; or rows of {n_states + 1} entries have it last, above 0 in one at"
-                    " least."
-                )
-        else:
-            transmat = np.ones((n_states, n_states + has_end))
-            if has_end:
-                # A probability of 1 would never change, even if longer sequences follow.
-                end = 1.0 / max(mean_length, 2.0)
-                transmat[:, :n_states] = (1.0 - end) / n_states
-                transmat[:, -1] = end
-            if self.durations is not None and transmat.size > 1:
-                # Segments are followed by those of other states, or the end.
-                np.fill_diagonal(transmat, 0.0)
-        transmat = transmat / transmat.sum(axis=1, keepdims=True)
-        if len(absorbing):
-            transmat[absorbing] = np.eye(*transmat.shape)[absorbing]
-        return transmat
+def _transmat(hmm, absorbing, mean_length):
+    """Return the transition matrix, with a column for the end state if there is one."""
+    n_states, has_end = hmm.n_components, hmm.termination == "end_state"
+    if hmm.transmat_init is not None:
+        with_end = has_end and np.shape(hmm.transmat_init) == (n_states, n_states + 1)
+        lacks_end = has_end and not with_end
+        shape = (n_states, n_states + with_end)
+        transmat = shares("transmat_init", hmm.transmat_init, shape, may_lack=lacks_end)
+        if lacks_end:
+            rest = np.maximum(1.0 - transmat.sum(axis=1), 0.0)
+            transmat = np.column_stack([transmat, rest])
+        # The rest of a row may be rounding.
+        if has_end and transmat[:, -1].max() <= n_states * np.finfo(np.float64).eps:
+            raise ValueError(
+                "transmat_init leaves no room for the end: with termination='end_state' rows of"
+                f" {n_states} entries add up to less than 1, and the rest is the probability to"
+                f" end there; or rows of {n_states + 1} entries have it last, above 0 in one at"
+                " least."
+            )
+    else:
+        transmat = np.ones((n_states, n_states + has_end))
+        if has_end:
+            # A probability of 1 would never change, even if longer sequences follow.
+            end = 1.0 / max(mean_length, 2.0)
+            transmat[:, :n_states] = (1.0 - end) / n_states
+            transmat[:, -1] = end
+        if hmm.durations is not None and transmat.size > 1:
+            # Segments are followed by those of other states, or the end.
+            np.fill_diagonal(transmat, 0.0)
+    transmat = transmat / transmat.sum(axis=1, keepdims=True)
+    if len(absorbing):
+        transmat[absorbing] = np.eye(*transmat.shape)[absorbing]
+    return transmat
 
 
 def excess(concentration, name, possible):
@@ -190,8 +183,6 @@ def start_probabilities(hmm, name, values, model):
 class HiddenMarkovInitialiser(ClusterInitialiser):
     """Emissions start from clusters of rows in any order, chains from given probabilities."""
 
-    chain: Chain | None = None
-
     other = "random_from_data"
     # No symbol is in two clusters. Emissions made of them alone would never share one, and EM could
     # not change that.
@@ -200,7 +191,7 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
 
     def _model(self, mixture, data):
         mean_length = data.row_weight / data.total_weight
-        return self.chain.model(mixture.family, mixture.parameters, self.fixed, mean_length)
+        return chain_model(self.estimator, mixture.family, mixture.parameters, mean_length)
 
     def given(self, data):
         model = super().given(data)
@@ -208,10 +199,10 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
 
     def _lasting(self, model, data):
         """Return the model with durations of its kind: those that fit any durations best."""
-        if self.chain.durations in (None, "categorical"):
+        if self.estimator.durations in (None, "categorical"):
             return model
         counts, running = model.table, np.zeros(self.n_components)
-        if self.chain.durationprob is None:
+        if self.estimator.durationprob_init is None:
             evidence, _ = model.e_step(data)
             # One more segment, as likely as any, keeps durations possible that are yet to come.
             counts = data.total_weight * evidence.durations + model.table
@@ -237,11 +228,11 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
             return model
         arguments = family, found[0], self.n_components, random_state, pseudo_rows, self.prior
         mixture = start_model(found[1], *arguments)
-        other = self._lasting(self.values.put(self._model(mixture, data), data), data)
+        other = self._lasting(self._placed(mixture, data), data)
         least = _LEAST_GAIN * data.row_weight / data.total_weight
 
         def likelihood_of(start):
-            prior = self.prior and self.prior(start.family, data.n_features)
+            prior = self.prior(start.family, data.n_features)
             if prior is None:
                 return climbed(start, data, _PASSES)[1]
             prior = start.chain_statistics(0.0 * start.start, 0.0 * start.transmat, prior)
@@ -284,10 +275,10 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
         model = (self.model if has_symbols else super().another)(data, random_state)
         start, transmat, learnt = model.start, model.transmat, model.learnt
         # Zeros and the probabilities to end stay.
-        if not has_symbols and self.chain.start is None and "start" in learnt:
+        if not has_symbols and self.estimator.startprob_init is None and "start" in learnt:
             start = start * random_state.exponential(size=n_states)
             start = start / start.sum()
-        if self.chain.transmat is None and "transmat" in learnt:
+        if self.estimator.transmat_init is None and "transmat" in learnt:
             before = transmat[:, :n_states]
             factors = random_state.exponential(size=before.shape)
             if not has_symbols:
@@ -299,7 +290,7 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
             drawn *= before.sum(axis=1, keepdims=True) / np.where(totals > 0.0, totals, 1.0)
             transmat = np.hstack([drawn, transmat[:, n_states:]])
         model = replace(model, start=start, transmat=transmat)
-        if self.chain.durations is None or self.chain.durationprob is not None:
+        if self.estimator.durations is None or self.estimator.durationprob_init is not None:
             return model
         n_durations = model.table.shape[1]
         table = np.exp(-np.arange(n_durations) / n_durations ** random_state.uniform())

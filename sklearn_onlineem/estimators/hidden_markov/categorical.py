@@ -85,23 +85,18 @@ class CategoricalHMM(NominalColumns, BaseHMM):
     def _given_family(self, known):
         return Categorical(self.n_features)
 
-    def _initialiser(self):
-        start = super()._initialiser()
-
-        def put(model, data):
-            has_mask = isinstance(learnt_parts(self)["emissionprob"], np.ndarray)
-            if has_mask and self.n_features is None and data.n_features > 1:
-                raise ValueError("params with masks of several columns needs n_features.")
-            if self.emissionprob_init is not None and self.n_features is None:
-                # The first data may lack the last symbol.
-                n_columns = self.n_components * data.n_features
-                family = Categorical(max(1, np.size(self.emissionprob_init) // n_columns))
-                family.check(observed_rows(data).X)
-                parameters = self._standard(family, self.n_components, data.n_features)
-                model = replace(model, family=family, parameters=parameters)
-            return start.values.put(model, data)
-
-        return replace(start, values=replace(start.values, put=put))
+    def _with_start_values(self, model, data):
+        has_mask = isinstance(learnt_parts(self)["emissionprob"], np.ndarray)
+        if has_mask and self.n_features is None and data.n_features > 1:
+            raise ValueError("params with masks of several columns needs n_features.")
+        if self.emissionprob_init is not None and self.n_features is None:
+            # The first data may lack the last symbol.
+            n_columns = self.n_components * data.n_features
+            family = Categorical(max(1, np.size(self.emissionprob_init) // n_columns))
+            family.check(observed_rows(data).X)
+            parameters = self._standard(family, self.n_components, data.n_features)
+            model = replace(model, family=family, parameters=parameters)
+        return super()._with_start_values(model, data)
 
     def _emission_prior(self, family, n_features):
         if self.emissionprob_prior is None:

@@ -15,7 +15,7 @@ from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, Seque
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows, RowsWithInputs
 from sklearn_onlineem.data.sequences import Sequences, SequencesWithInputs, lagged
-from sklearn_onlineem.estimators._known import Settable, start_values
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._regressions import RegressionParameters, ShortRuns, with_inputs_of
 from sklearn_onlineem.estimators.fitted import FittedAttribute
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
@@ -206,10 +206,7 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
         return self.model_.family.n_inputs - self._n_lags * self.n_features_in_
 
     def _initialiser(self):
-        return RegressionHMMInitialiser(
-            self._family(), self.n_components, self.init, self._emission_prior, self._fixed(),
-            start_values(self), self._chain(),
-        )  # fmt: skip
+        return RegressionHMMInitialiser.of(self)
 
     # ------------------------------------------------------------------------------- fitted values
 

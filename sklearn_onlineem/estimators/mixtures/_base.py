@@ -21,7 +21,6 @@ from sklearn_onlineem.estimators._known import (
     Settable,
     fixed_entries,
     learnt_parts,
-    start_values,
     with_masks,
 )
 from sklearn_onlineem.estimators._labels import LearnsClasses
@@ -50,7 +49,7 @@ class MixtureInitialiser(ClusterInitialiser):
     other = "k-means++"
 
     def _model(self, mixture, data):
-        return replace(mixture, fixed=self.fixed)
+        return replace(mixture, fixed=self.estimator._fixed())
 
     def _pseudo_statistics(self, model, emissions):
         return MixtureStatistics(np.zeros(self.n_components), emissions)
@@ -208,10 +207,7 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
     means_init: object = parameter(default=None, valid=[None, "array-like"])
 
     def _initialiser(self):
-        return MixtureInitialiser(
-            self._family(), self.n_components, self.init, self._emission_prior, self._fixed(),
-            start_values(self),
-        )  # fmt: skip
+        return MixtureInitialiser.of(self)
 
     means_ = Settable[Floats]()
 

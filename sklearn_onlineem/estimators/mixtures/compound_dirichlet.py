@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn_onlineem._checks import finite_start
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
-from sklearn_onlineem.estimators._known import Settable, start_values
+from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import Initialiser, LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.fitted import exposed
@@ -99,7 +99,7 @@ class CompoundDirichlet(OneToOneFeatureMixin, TakesPrior, RowEstimator):
         return Family()
 
     def _initialiser(self):
-        return SingleInitialiser(Family(), 1, values=start_values(self))
+        return SingleInitialiser.of(self)
 
     def _prior(self, model, n_features):
         emissions = self._emission_prior(model.family, n_features)
@@ -261,6 +261,9 @@ class CompoundDirichletMixture(BaseMixture):
 @dataclass(frozen=True)
 class SingleInitialiser(MixtureInitialiser):
     """A single component: the given one, or that of the moments of the documents."""
+
+    def _model(self, mixture, data):
+        return mixture
 
     def estimated(self, data, random_state):
         return MixtureModel(self.family, np.ones(1), self.family.of_moments(data))

@@ -15,7 +15,6 @@ from sklearn_onlineem._checks import check_bool
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import RowsWithInputs
 from sklearn_onlineem.em.stages.memories import Memories
-from sklearn_onlineem.estimators._known import start_values
 from sklearn_onlineem.estimators._regressions import RegressionParameters, ShortRuns, with_inputs_of
 from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators.base import OnlineEM
@@ -154,10 +153,7 @@ class RegressionMixture(
         return RegressionInput(self, fresh)
 
     def _initialiser(self):
-        return RegressionInitialiser(
-            self._family(), self.n_components, self.init, self._emission_prior, self._fixed(),
-            start_values(self),
-        )  # fmt: skip
+        return RegressionInitialiser.of(self)
 
     # ------------------------------------------------------------------------------------ fitting
 
