@@ -214,6 +214,13 @@ def check_offsets(offsets, n, what, least):
         )
 
 
+def check_columns(X):
+    """Raise ValueError if a column has nothing but NaN."""
+    empty = np.flatnonzero(np.isnan(X).all(axis=0))
+    if len(empty):
+        raise ValueError(f"Feature {empty[0]} of X has no value in the data to start from.")
+
+
 def check_threads(n_threads):
     """Raise ValueError unless a number of threads is at least 1, and fits a C int."""
     if not isinstance(n_threads, int | np.integer) or not 1 <= n_threads <= _MOST_THREADS:

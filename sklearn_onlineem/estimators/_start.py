@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.random import sample_without_replacement
 
-from sklearn_onlineem._checks import check_number, finite_start
+from sklearn_onlineem._checks import check_columns, check_number, finite_start
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Where
 from sklearn_onlineem._values import components, side_by_side
@@ -383,11 +383,10 @@ class ClusterInitialiser(Initialiser):
 
     def _complete(self, rows, random_state):
         """Return the family, bound to rows without gaps, and these rows."""
-        family, prior = self.family, self.prior
+        complete, family = rows, self.family
         if rows.has_gaps:
-            with_gaps = family.with_gaps(rows.X, rows.sample_weight, self.n_components)
-            family, rows = with_gaps, without_gaps(family, rows, random_state, prior)
-        return family.bind(rows.X, rows.sample_weight) if len(rows) else family, rows
+            complete = without_gaps(family, rows, random_state, self.prior)
+        return (bound(family, rows, self.n_components, complete) if len(rows) else family), complete
 
     def _first(self, family, rows, random_state):
         """Return a key of `STARTS`, centres, or responsibilities."""
@@ -537,20 +536,12 @@ def sums(family, rows, clusters, n_components):
     return counts, parts[0] if is_one else side_by_side(parts, -(-n_components // n_groups))
 
 
-def check_columns(X):
-    """Raise ValueError if a column has nothing but NaN."""
-    is_empty = np.isnan(X).all(axis=0)
-    if is_empty.any():
-        j = np.flatnonzero(is_empty)[0]
-        raise ValueError(f"Feature {j} of X has no value in the data to start from.")
-
-
-def bound(family, data, n_components):
-    """Return a family bound to rows, which may have gaps."""
-    if not data.has_gaps:
-        return family.bind(data.X, data.sample_weight)
-    family = family.with_gaps(data.X, data.sample_weight, n_components)
-    return family.bind(data.filled().X, data.sample_weight)
+def bound(family, rows, n_components, complete=None):
+    """Return a family bound to rows; to `complete` ones, or filled ones, where they have gaps."""
+    if rows.has_gaps:
+        family = family.with_gaps(rows.X, rows.sample_weight, n_components)
+        rows = complete or rows.filled()
+    return family.bind(rows.X, rows.sample_weight)
 
 
 def without_gaps(family, rows, rng, prior=None):
@@ -630,18 +621,24 @@ def wide_pseudo_rows(family, rows, n_components, prior=None):
 def warn_of_few(X, n_components):
     """Warn of fewer distinct rows than components."""
     distinct = set()
-    for i in range(X.shape[0]):
-        if sparse.issparse(X):
-            entries = slice(X.indptr[i], X.indptr[i + 1])
-            distinct.add(X.indices[entries].tobytes() + X.data[entries].tobytes())
-        else:
-            distinct.add(X[i].tobytes())
+    for key in _keys(X):
+        distinct.add(key)
         if len(distinct) == n_components:
             return
     warn_user(
         f"There are fewer distinct rows ({len(distinct)}) than components ({n_components}).",
         ConvergenceWarning,
     )
+
+
+def _keys(X):
+    """Yield bytes of each row; those of CSR sort as the rows do."""
+    if not sparse.issparse(X):
+        yield from (row.tobytes() for row in X)
+        return
+    columns, data = X.indices.astype(">i4"), X.data.astype(">f8")
+    for start, end in pairwise(X.indptr):
+        yield columns[start:end].tobytes() + data[start:end].tobytes()
 
 
 def distinct_rows(rows):
@@ -651,10 +648,7 @@ def distinct_rows(rows):
         # scikit-learn's k-means takes such indices.
         parts = (X.data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32))
         X = sparse.csr_array(parts, shape=X.shape)
-        columns, data, keys = X.indices.astype(">i4"), X.data.astype(">f8"), []
-        for start, end in pairwise(X.indptr):
-            keys.append(columns[start:end].tobytes() + data[start:end].tobytes())
-        keys = np.array(keys, dtype=object)
+        keys = np.array([*_keys(X)], dtype=object)
     else:
         # Numbers from 0 up sort as their bytes do, the most significant first.
         numbers = np.ascontiguousarray(X - X.min(axis=0), dtype=X.dtype.newbyteorder(">"))

@@ -6,6 +6,7 @@ from itertools import combinations, islice
 import numpy as np
 from scipy import linalg
 
+from sklearn_onlineem._checks import check_columns
 from sklearn_onlineem.families.gaussian import variance_floor
 from sklearn_onlineem.models._partial_regression import PartialRegression
 
@@ -40,12 +41,8 @@ def filled(data):
     X = data.X[:n_rows].astype(np.float64)
     begins = np.zeros(n_rows, dtype=bool)
     begins[data.offsets[:-1][data.offsets[:-1] < n_rows]] = True
+    check_columns(X)
     gaps = np.isnan(X)
-    if gaps.all(axis=0).any():
-        raise ValueError(
-            f"Feature {np.flatnonzero(gaps.all(axis=0))[0]} of X has no value in the data to start"
-            " from."
-        )
     if gaps.any():
         X = np.where(gaps, _interpolated(X, gaps, begins), X)
     return X, begins

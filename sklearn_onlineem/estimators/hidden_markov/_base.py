@@ -23,7 +23,13 @@ from sklearn_onlineem.estimators._known import (
     with_masks,
 )
 from sklearn_onlineem.estimators._labels import LearnsClasses
-from sklearn_onlineem.estimators._start import STARTS, LearntPrior, TakesPrior, bound
+from sklearn_onlineem.estimators._start import (
+    STARTS,
+    LearntPrior,
+    TakesPrior,
+    bound,
+    prior_statistics,
+)
 from sklearn_onlineem.estimators.fitted import exposed, fitted_property, rollback
 from sklearn_onlineem.estimators.hidden_markov._start import (
     TERMINATIONS,
@@ -451,3 +457,26 @@ n_components)
             )
         (states, log_probabilities), form = self._made("decoded", X, *cut, **where)
         return float(log_probabilities.sum()), states, form
+
+
+@estimator
+class EmissionProbabilities:
+    """Mixin of models whose states emit categories.
+
+    Parameters
+    ----------
+    emissionprob_init : array-like of shape (n_components, n_features), default=None
+        Probabilities to start from. Zeros that `params` fixes stay zero.
+    emissionprob_prior : float or array-like of shape (n_components, n_features), default=None
+        Concentration of the Dirichlet prior of the probabilities. None: 1, no prior.
+    """
+
+    emissionprob_init: object = parameter(default=None, valid=[None, "array-like"])
+    emissionprob_prior: object = parameter(default=None, valid=_CONCENTRATION)
+
+    def _emission_prior(self, family, n_features):
+        if self.emissionprob_prior is None:
+            return super()._emission_prior(family, n_features)
+        given, sizes = {"concentration": self.emissionprob_prior}, {"n_features": n_features}
+        name = "emissionprob_prior"
+        return prior_statistics(family, given, self.n_components, name=name, **sizes)

@@ -8,17 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import xlogy
 
-from sklearn_onlineem._checks import above, relative_shares, shares
+from sklearn_onlineem._checks import above, check_columns, relative_shares, shares
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.estimators._known import learnt_parts
 from sklearn_onlineem.estimators._start import (
     STARTS,
     ClusterInitialiser,
-    check_columns,
     climbed,
     distinct_rows,
     likeliest,
-    prior_statistics,
     start_model,
 )
 from sklearn_onlineem.estimators.sequences import observed_rows
@@ -164,11 +162,6 @@ def excess(concentration, name, possible):
     ):
         raise ValueError(f"{name} must be a number or of the shape {shape}, got {counts.shape}.")
     return counts * possible
-
-
-def dirichlet_prior(concentration, family, n_components, n_features):
-    hyperparameters, name = {"concentration": concentration}, "emissionprob_prior"
-    return prior_statistics(family, hyperparameters, n_components, n_features=n_features, name=name)
 
 
 def start_probabilities(hmm, name, values, model):

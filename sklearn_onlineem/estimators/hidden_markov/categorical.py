@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -12,8 +12,8 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._columns import NominalColumns
 from sklearn_onlineem.estimators._known import Settable, learnt_parts
-from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
-from sklearn_onlineem.estimators.hidden_markov._start import dirichlet_prior, start_probabilities
+from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM, EmissionProbabilities
+from sklearn_onlineem.estimators.hidden_markov._start import start_probabilities
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.families import Categorical
@@ -21,7 +21,7 @@ from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 
 
 @estimator
-class CategoricalHMM(NominalColumns, BaseHMM):
+class CategoricalHMM(NominalColumns, EmissionProbabilities, BaseHMM):
     """Hidden Markov model of symbols: like hmmlearn's, with `partial_fit`.
 
     X has a column of codes 0, 1, ..., or of letters, texts or categories, which the first data
@@ -34,10 +34,6 @@ class CategoricalHMM(NominalColumns, BaseHMM):
         Number of symbols, with codes from 0. None: that of `emissionprob_init`, and without it
         the texts or declared categories of the first data, or as many as there are codes from 0, in
         `fit` from the least one, to the largest.
-    emissionprob_init : array-like of shape (n_components, n_features), default=None
-        Probabilities to start from. Zeros that `params` fixes stay zero.
-    emissionprob_prior : float or array-like of shape (n_components, n_features), default=None
-        Concentration of the Dirichlet prior of the probabilities. None: 1, no prior.
 
     Attributes
     ----------
@@ -75,10 +71,6 @@ class CategoricalHMM(NominalColumns, BaseHMM):
     n_features: int | None = parameter(
         default=None, valid=[None, Interval(Integral, 1, None, closed="left")], structural=True
     )
-    emissionprob_init: object = parameter(default=None, valid=[None, "array-like"])
-    emissionprob_prior: object = parameter(
-        default=None, valid=[None, Interval(Real, 0, None, closed="neither"), "array-like"]
-    )
 
     _takes = frozenset({"positive", "missing", "symbols"})
 
@@ -97,11 +89,6 @@ class CategoricalHMM(NominalColumns, BaseHMM):
             parameters = self._standard(family, self.n_components, data.n_features)
             model = replace(model, family=family, parameters=parameters)
         return super()._with_start_values(model, data)
-
-    def _emission_prior(self, family, n_features):
-        if self.emissionprob_prior is None:
-            return super()._emission_prior(family, n_features)
-        return dirichlet_prior(self.emissionprob_prior, family, self.n_components, n_features)
 
     def _features_of(self, sizes, given):
         if "s" not in sizes:

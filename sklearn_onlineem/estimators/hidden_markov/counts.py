@@ -9,8 +9,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn_onlineem._checks import finite
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import Settable
-from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
-from sklearn_onlineem.estimators.hidden_markov._start import dirichlet_prior, start_probabilities
+from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM, EmissionProbabilities
+from sklearn_onlineem.estimators.hidden_markov._start import start_probabilities
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.families import Multinomial, Poisson
 from sklearn_onlineem.statistics import Sums
@@ -79,19 +79,12 @@ class PoissonHMM(BaseHMM):
 
 
 @estimator
-class MultinomialHMM(BaseHMM):
+class MultinomialHMM(EmissionProbabilities, BaseHMM):
     """Hidden Markov model of counts of categories: like hmmlearn's, with `partial_fit`.
 
     A row has the counts of the categories; totals may differ, and are not modelled. Counts may be
     fractions, but not negative: factorials are continued by the gamma function. Scores then compare
     models only on the same data.
-
-    Parameters
-    ----------
-    emissionprob_init : array-like of shape (n_components, n_features), default=None
-        Probabilities to start from. Zeros that `params` fixes stay zero.
-    emissionprob_prior : float or array-like of shape (n_components, n_features), default=None
-        Concentration of the Dirichlet prior of the probabilities. None: 1, no prior.
 
     Attributes
     ----------
@@ -118,19 +111,9 @@ class MultinomialHMM(BaseHMM):
     array([49])
     """
 
-    emissionprob_init: object = parameter(default=None, valid=[None, "array-like"])
-    emissionprob_prior: object = parameter(
-        default=None, valid=[None, Interval(Real, 0, None, closed="neither"), "array-like"]
-    )
-
     _takes = frozenset({"positive"})
 
     def _family(self):
         return Multinomial()
-
-    def _emission_prior(self, family, n_features):
-        if self.emissionprob_prior is None:
-            return super()._emission_prior(family, n_features)
-        return dirichlet_prior(self.emissionprob_prior, family, self.n_components, n_features)
 
     emissionprob_ = Settable[Floats](masks="kd", start=start_probabilities)

@@ -529,16 +529,10 @@ class SystemInitialiser(Initialiser):
                 f" n_samples={data.n_rows}. Pass more rows, or initial values of all arrays that"
                 " are learnt."
             )
+        X, _ = filled(_outputs(data))
+        if len(X) > 1 and (X == X[0]).all():
+            warn_user("All rows are equal.", ConvergenceWarning)
         return self._guessed(data, random_state)
-
-    def model(self, data, random_state):
-        given = self.given(data)
-        model = self.estimated(data, random_state) if given is None else given
-        if given is None:
-            X, _ = filled(_outputs(data))
-            if len(X) > 1 and (X[-1] == X[0]).all() and (X == X[0]).all():
-                warn_user("All rows are equal.", ConvergenceWarning)
-        return model
 
     def _guessed(self, data, random_state):
         if self.system.n_of_column:

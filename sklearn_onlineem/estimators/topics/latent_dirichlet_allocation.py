@@ -24,7 +24,7 @@ from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators._rows import RowEstimator, RowsInput
 from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators.fitted import exposed, fitted_of, fitted_property
-from sklearn_onlineem.estimators.learning import OnlineDefaults, generator
+from sklearn_onlineem.estimators.learning import OnlineDefaults, drawn_seed, generator
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.validation import (
     check_complete,
@@ -155,7 +155,7 @@ class TopicInitialiser(Initialiser):
         topics_T = frequency * noise
         chosen = random_state.permutation(len(data))[:_MOST_DOCUMENTS]
         model = self.model_of(topics_T / topics_T.sum(axis=0), data.mean_length, LocalGibbs())
-        rng = np.random.default_rng(random_state.randint(np.iinfo(np.int32).max, size=4))
+        rng = np.random.default_rng(drawn_seed(random_state))
         drawn = model.e_step(_tokens(data[np.sort(chosen)]), rng)[0].counts_T + 1e-10 * frequency
         topics_T = 0.5 * drawn / drawn.sum(axis=0) + 0.5 * frequency
         return self.model_of(topics_T, data.mean_length, self.inference)
