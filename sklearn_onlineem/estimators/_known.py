@@ -342,8 +342,10 @@ def names_instead_of_clusters(estimator):
 
 def with_start_values(estimator, model, data):
     """Return a model with the start values that are given."""
+    if not (given := start_values(estimator)):
+        return model
     sizes, parts = {**estimator._known_sizes({}), "d": data.n_features}, model.parts
-    for line, value in start_values(estimator).items():
+    for line, value in given.items():
         name = f"{line.name}init"
         if line.start is not None:
             values = line.start(estimator, name, value, model)

@@ -32,7 +32,6 @@ from sklearn_onlineem.estimators._known import (
     names_instead_of_clusters,
     start_values,
     with_lengths,
-    with_start_values,
 )
 from sklearn_onlineem.estimators.learning import resumed
 from sklearn_onlineem.estimators.parameters import are_same
@@ -182,9 +181,6 @@ class TakesPrior:
         learnt.check(self)
         return LearntStart(learnt, self._bound)
 
-    def _with_start_values(self, model, data):
-        return with_start_values(self, model, data)
-
     def _pseudo_statistics(self, model, n_features):
         prior, learnt = self._prior(model, n_features), self._learnt_prior
         if learnt is None:
@@ -308,7 +304,9 @@ class ClusterInitialiser(Initialiser):
 
     estimator: TakesPrior
     family: Family
+    n_components: int
     init: object
+    prior: Callable
 
     # How further starts begin instead of from k-means, and whether components that have no symbol
     # in common start from all rows, too.
@@ -317,19 +315,12 @@ class ClusterInitialiser(Initialiser):
 
     @classmethod
     def of(cls, estimator):
-        return cls(estimator, estimator._family(), getattr(estimator, "init", None))
-
-    @property
-    def n_components(self):
-        return getattr(self.estimator, "n_components", 1)
-
-    @property
-    def prior(self):
-        return self.estimator._emission_prior
+        n_components, init = getattr(estimator, "n_components", 1), getattr(estimator, "init", None)
+        return cls(estimator, estimator._family(), n_components, init, estimator._emission_prior)
 
     @abstractmethod
     def _model(self, mixture, data):
-        """Return the model that has the components of a mixture."""
+        """Return the model that has the components of a mixture, and the start values."""
 
     @abstractmethod
     def _pseudo_statistics(self, model, emissions):
@@ -341,16 +332,17 @@ class ClusterInitialiser(Initialiser):
 
     def given(self, data):
         estimator = self.estimator
-        given = {f"{line.name}init" for line in start_values(estimator)}
+        if not (given := start_values(estimator)):
+            return None
         names = names_instead_of_clusters(estimator)
-        if not names or not given.issuperset(names):
+        if not names or not {f"{line.name}init" for line in given}.issuperset(names):
             return None
         rows, n_components = self._rows(data), self.n_components
         family = bound(self.family, rows, n_components)
         parameters = estimator._standard(family, n_components, rows.n_features)
         parameters = with_lengths(family, parameters, rows)
         uniform = np.full(n_components, 1.0 / n_components)
-        return self._placed(MixtureModel(family, uniform, parameters), data)
+        return self._model(MixtureModel(family, uniform, parameters), data)
 
     def estimated(self, data, random_state):
         rows, n_components = self._rows(data), self.n_components
@@ -399,11 +391,7 @@ class ClusterInitialiser(Initialiser):
         mixture = start_model(
             first, family, rows, self.n_components, random_state, pseudo_rows, self.prior
         )
-        return self._placed(mixture, data)
-
-    def _placed(self, mixture, data):
-        """Return the model that has the components of a mixture, with the start values."""
-        return self.estimator._with_start_values(self._model(mixture, data), data)
+        return self._model(mixture, data)
 
 
 # More rows than this, or than so many for each component, do not improve a start.
@@ -439,8 +427,9 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
     The keys of `STARTS` see distinct rows in a canonical order, with their total weights: what they
     draw depends neither on the order of rows nor on whether equal rows are repeated or weighted.
     """
-    if isinstance(start, str) and len(rows) > _most_rows(n_components):
-        rows = rows[_some_rows(rows, n_components, rng)]
+    n_most = max(_MOST_ROWS, _MOST_ROWS_EACH * n_components)
+    if isinstance(start, str) and len(rows) > n_most:
+        rows = rows[_some_rows(rows, n_components, n_most, rng)]
     rows = _stored_alike(family, rows)
     if pseudo_rows is None:
         warn_of_few(rows.X, n_components)
@@ -581,15 +570,9 @@ def _stored_alike(family, rows):
     return replace(rows, X=X)
 
 
-def _most_rows(n_components):
-    return max(_MOST_ROWS, _MOST_ROWS_EACH * n_components)
-
-
-def _some_rows(rows, n_components, rng):
+def _some_rows(rows, n_components, n_most, rng):
     """Return sorted indices of a sample of rows, with all labelled rows if they are few."""
-    chosen = np.sort(
-        sample_without_replacement(len(rows), _most_rows(n_components), random_state=rng)
-    )
+    chosen = np.sort(sample_without_replacement(len(rows), n_most, random_state=rng))
     if rows.labels is None:
         return chosen
     parts = [chosen]
@@ -634,7 +617,8 @@ def warn_of_few(X, n_components):
 def _keys(X):
     """Yield bytes of each row; those of CSR sort as the rows do."""
     if not sparse.issparse(X):
-        yield from (row.tobytes() for row in X)
+        for row in X:
+            yield row.tobytes()
         return
     columns, data = X.indices.astype(">i4"), X.data.astype(">f8")
     for start, end in pairwise(X.indptr):

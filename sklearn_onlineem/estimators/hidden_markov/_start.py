@@ -10,7 +10,7 @@ from scipy.special import xlogy
 
 from sklearn_onlineem._checks import above, check_columns, relative_shares, shares
 from sklearn_onlineem._python import ours
-from sklearn_onlineem.estimators._known import learnt_parts
+from sklearn_onlineem.estimators._known import learnt_parts, with_start_values
 from sklearn_onlineem.estimators._start import (
     STARTS,
     ClusterInitialiser,
@@ -184,11 +184,8 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
 
     def _model(self, mixture, data):
         mean_length = data.row_weight / data.total_weight
-        return chain_model(self.estimator, mixture.family, mixture.parameters, mean_length)
-
-    def given(self, data):
-        model = super().given(data)
-        return None if model is None else self._lasting(model, data)
+        model = chain_model(self.estimator, mixture.family, mixture.parameters, mean_length)
+        return self._lasting(with_start_values(self.estimator, model, data), data)
 
     def _lasting(self, model, data):
         """Return the model with durations of its kind: those that fit any durations best."""
@@ -210,7 +207,6 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
 
     def _started(self, data, family, rows, random_state, pseudo_rows):
         model = super()._started(data, family, rows, random_state, pseudo_rows)
-        model = self._lasting(model, data)
         if not (isinstance(self.init, str) and isinstance(family, MixtureOf)):
             return model
         if family.tied or min(family.n_mix, self.n_components) == 1:
@@ -220,8 +216,7 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
         if found is None:
             return model
         arguments = family, found[0], self.n_components, random_state, pseudo_rows, self.prior
-        mixture = start_model(found[1], *arguments)
-        other = self._lasting(self._placed(mixture, data), data)
+        other = self._model(start_model(found[1], *arguments), data)
         least = _LEAST_GAIN * data.row_weight / data.total_weight
 
         def likelihood_of(start):

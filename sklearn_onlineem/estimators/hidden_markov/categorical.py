@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
@@ -15,7 +14,6 @@ from sklearn_onlineem.estimators._known import Settable, learnt_parts
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM, EmissionProbabilities
 from sklearn_onlineem.estimators.hidden_markov._start import start_probabilities
 from sklearn_onlineem.estimators.parameters import estimator, parameter
-from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.families import Categorical
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 
@@ -75,20 +73,16 @@ class CategoricalHMM(NominalColumns, EmissionProbabilities, BaseHMM):
     _takes = frozenset({"positive", "missing", "symbols"})
 
     def _given_family(self, known):
-        return Categorical(self.n_features)
-
-    def _with_start_values(self, model, data):
-        has_mask = isinstance(learnt_parts(self)["emissionprob"], np.ndarray)
-        if has_mask and self.n_features is None and data.n_features > 1:
+        if self.n_features is not None or "n_features_in_" not in known:
+            return Categorical(self.n_features)
+        n_columns = known["n_features_in_"]
+        if n_columns > 1 and isinstance(learnt_parts(self)["emissionprob"], np.ndarray):
             raise ValueError("params with masks of several columns needs n_features.")
-        if self.emissionprob_init is not None and self.n_features is None:
-            # The first data may lack the last symbol.
-            n_columns = self.n_components * data.n_features
-            family = Categorical(max(1, np.size(self.emissionprob_init) // n_columns))
-            family.check(observed_rows(data).X)
-            parameters = self._standard(family, self.n_components, data.n_features)
-            model = replace(model, family=family, parameters=parameters)
-        return super()._with_start_values(model, data)
+        if self.emissionprob_init is None:
+            return Categorical()
+        # The first data may lack the last symbol.
+        n_columns *= self.n_components
+        return Categorical(max(1, np.size(self.emissionprob_init) // n_columns))
 
     def _features_of(self, sizes, given):
         if "s" not in sizes:

@@ -22,6 +22,7 @@ from sklearn_onlineem.estimators._known import (
     fixed_entries,
     learnt_parts,
     with_masks,
+    with_start_values,
 )
 from sklearn_onlineem.estimators._labels import LearnsClasses
 from sklearn_onlineem.estimators._rows import RowEstimator
@@ -49,7 +50,8 @@ class MixtureInitialiser(ClusterInitialiser):
     other = "k-means++"
 
     def _model(self, mixture, data):
-        return replace(mixture, fixed=self.estimator._fixed())
+        mixture = replace(mixture, fixed=self.estimator._fixed())
+        return with_start_values(self.estimator, mixture, data)
 
     def _pseudo_statistics(self, model, emissions):
         return MixtureStatistics(np.zeros(self.n_components), emissions)

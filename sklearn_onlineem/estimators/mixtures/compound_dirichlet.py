@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn_onlineem._checks import finite_start
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
-from sklearn_onlineem.estimators._known import Settable
+from sklearn_onlineem.estimators._known import Settable, with_start_values
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import Initialiser, LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.fitted import exposed
@@ -263,7 +263,7 @@ class SingleInitialiser(MixtureInitialiser):
     """A single component: the given one, or that of the moments of the documents."""
 
     def _model(self, mixture, data):
-        return mixture
+        return with_start_values(self.estimator, mixture, data)
 
     def estimated(self, data, random_state):
         return MixtureModel(self.family, np.ones(1), self.family.of_moments(data))
