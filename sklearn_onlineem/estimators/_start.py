@@ -404,7 +404,7 @@ _GROUP = 128
 _MOST_LABELLED_ROWS = 1 << 10
 # Rows and passes of EM in which starts are compared, and the gain in nats per row for which the
 # first one is given up; chosen by benchmarks/real_data/starts.py. With fewer rows than 20 for each
-# component a higher likelihood says little. Passes end where no weight changes by more.
+# component a higher likelihood says little. Passes end where the likelihood changes by less.
 _COMPARED_ROWS, _COMPARED_PASSES, _LEAST_GAIN, _FEWEST_ROWS = 1 << 12, 10, 1e-3, 20
 _SETTLED = 1e-9
 # From so many columns on k-means takes no time beside the M-step of full covariances, and has three
@@ -483,7 +483,7 @@ def climbed(model, data, n_passes, terms=()):
     before = math.nan
     for _ in range(n_passes):
         model, log_likelihood = batch_step(model, data, terms)
-        if abs(log_likelihood - before) <= _SETTLED * abs(before):
+        if abs(log_likelihood - before) <= _SETTLED:
             break
         before = log_likelihood
     return model, log_likelihood

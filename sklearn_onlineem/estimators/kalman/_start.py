@@ -518,7 +518,7 @@ class SystemInitialiser(Initialiser):
                 model, _ = climbed(model, data, _PASSES_OF_ROUND)
         if system.cycles:
             models = [*with_periods(model, data, system.cycles, random_state)]
-            model = models[0] if len(models) == 1 else self._likeliest(models, data)
+            model = self._likeliest(models, data)
         return model
 
     def estimated(self, data, random_state):
@@ -554,14 +554,15 @@ class SystemInitialiser(Initialiser):
             system.model(system.start_arrays(X, begins, inputs, START_STATES[name], state), floor)
             for name, state in zip(names, states, strict=True)
         ]
-        model = models[0] if len(models) == 1 else self._likeliest(models, data)
-        return model.seeing(data)
+        return self._likeliest(models, data).seeing(data)
 
     def _likeliest(self, models, data):
         """Return the model that is the likeliest after few passes of batch EM over first rows.
 
         A climb over the likelihood of a structure takes their place, where there is one.
         """
+        if len(models) == 1:
+            return models[0]
         n_rows = min(data.n_rows, _MOST_ROWS)
         first = data.with_rows(
             data.rows[:n_rows], np.append(data.offsets[data.offsets < n_rows], n_rows)
