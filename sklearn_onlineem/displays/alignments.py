@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.displays._display import Axes, Display
-from sklearn_onlineem.displays._drawing import colour_map, some_of
+from sklearn_onlineem.displays._drawing import Axes, Display, colour_map, some_of
 from sklearn_onlineem.displays._inputs import check_suits
 
 _MARKS = {"match": "o", "mismatch": "X", "delete": "v", "insert": ">"}

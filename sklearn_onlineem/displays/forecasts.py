@@ -12,8 +12,7 @@ from scipy.stats import norm
 
 from sklearn_onlineem._checks import check_count, check_number
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display
-from sklearn_onlineem.displays._drawing import foreground, shade_gaps
+from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display, foreground, shade_gaps
 from sklearn_onlineem.displays._inputs import check_suits, index_of, one_sequence
 
 _KINDS = ["smoothed", "filtered", "predicted"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display
+from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display
 from sklearn_onlineem.displays._inputs import check_suits
 from sklearn_onlineem.em.state import AnyStep
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_onlineem._typing import RowData
-from sklearn_onlineem.displays._display import Axes, Display, Style
-from sklearn_onlineem.displays._drawing import colors, foreground, line_styles
+from sklearn_onlineem.displays._drawing import Axes, Display, Style, colors, foreground, line_styles
 from sklearn_onlineem.displays._inputs import (
     chosen_features,
     feature_names,

@@ -12,7 +12,7 @@ from scipy.special import rel_entr
 
 from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._typing import Floats, RowData
-from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display, Style
+from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display, Style
 from sklearn_onlineem.displays._inputs import (
     chosen_features,
     feature_names,

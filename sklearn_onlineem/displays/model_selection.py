@@ -10,8 +10,14 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import SequenceData
-from sklearn_onlineem.displays._display import Axes, Display, Style
-from sklearn_onlineem.displays._drawing import colors, line_styles, without_frame
+from sklearn_onlineem.displays._drawing import (
+    Axes,
+    Display,
+    Style,
+    colors,
+    line_styles,
+    without_frame,
+)
 
 _MARKERS = {"bic": "o", "aic": "s", "score": "D"}
 _SCORES = "mean_test_"

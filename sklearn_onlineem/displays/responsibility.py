@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import SequenceData
-from sklearn_onlineem.displays._display import Axes, Display, Style
+from sklearn_onlineem.displays._drawing import Axes, Display, Style
 
 
 class ResponsibilityDisplay(Display):

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display
 from sklearn_onlineem.displays._drawing import (
+    Axes,
+    AxesOrMany,
+    Display,
     foreground,
     ink_on,
     label_axis,

@@ -11,8 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._checks import check_count
-from sklearn_onlineem.displays._display import Axes, AxesOrMany, Display, Style
-from sklearn_onlineem.displays._drawing import foreground, without_frame
+from sklearn_onlineem.displays._drawing import (
+    Axes,
+    AxesOrMany,
+    Display,
+    Style,
+    foreground,
+    without_frame,
+)
 
 
 class TopicsDisplay(Display):

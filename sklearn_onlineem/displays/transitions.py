@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.displays._display import Axes, Display
 from sklearn_onlineem.displays._drawing import (
+    Axes,
+    Display,
     colour_map,
     foreground,
     ink_on,
