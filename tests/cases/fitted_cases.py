@@ -1,5 +1,6 @@
 """Mixtures, hidden Markov models and transducers fitted to where EM stands still."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -7,10 +8,11 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from cases.chains import CHAINS, SegmentCase
-from cases.coordinates import coordinates
+from cases.coordinates import DynamicalCoordinates, coordinates
+from cases.dynamical import PARAMETERS
 from cases.mixture_cases import MIXTURES
 from cases.transducers import TRANSDUCERS
-from sklearn_onlineem import HMM, EditDistance, Mixture
+from sklearn_onlineem import HMM, EditDistance, KalmanFilter, Mixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.diagnostics import standard_errors
@@ -49,7 +51,6 @@ _COMPONENTS = [
     # Chains of few bits have probabilities of 0 or 1 at the maximum.
     and (case.is_mixture or not isinstance(case.case.family, Bernoulli))
 ]
-STILL = [*_COMPONENTS, *TRANSDUCERS]
 
 
 @dataclass
@@ -84,13 +85,113 @@ class Still:
         return lambda x: view.get(place.decode(x))
 
 
+EXACT = {"solver": "batch", "tol": 0.0, "reg_covar": 0.0, "max_iter": 700, "random_state": 0}
+NOISES = ["transition_covariance", "observation_covariance"]
+
+
+def simulated(rng, n_sequences, length, A, C, Q, R, start=0.0):
+    """Sequences of a system, whose first state has unit covariance."""
+    A, C, Q, R = (np.atleast_2d(matrix) for matrix in (A, C, Q, R))
+    for _ in range(n_sequences):
+        state, rows = start + rng.standard_normal(len(A)), []
+        for _ in range(length):
+            rows.append(C @ state + np.linalg.cholesky(R) @ rng.standard_normal(len(C)))
+            state = A @ state + np.linalg.cholesky(Q) @ rng.standard_normal(len(A))
+        yield np.array(rows)
+
+
+def local_level(rng):
+    X = list(simulated(rng, 1, 150, 1.0, 1.0, 0.5, 1.0))
+    known = {"transition_matrices": [[1.0]], "observation_matrices": [[1.0]]}
+    return KalmanFilter(1, em_vars=NOISES, **known), X
+
+
+def autoregression_in_noise(rng):
+    X = list(simulated(rng, 1, 300, 0.8, 1.0, 1.0, 0.3))
+    learnt = ["transition_matrices", *NOISES]
+    return KalmanFilter(1, em_vars=learnt, observation_matrices=[[1.0]]), X
+
+
+def two_states_with_gaps(rng):
+    """All that is about states is learnt, as the readings say which is which."""
+    A = np.array([[0.7, 0.2], [-0.2, 0.6]])
+    C = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    X = list(simulated(rng, 40, 8, A, C, [[0.5, 0.1], [0.1, 0.4]], 0.3 * np.eye(3), start=1.0))
+    for rows in X:
+        rows[rng.random(rows.shape) < 0.1] = np.nan
+    learnt = ["initial_state_mean", "initial_state_covariance", "transition_matrices", *NOISES]
+    return (
+        KalmanFilter(2, em_vars=learnt, observation_matrices=C, observation_covariance_type="diag"),
+        X,
+    )
+
+
+def loadings(rng):
+    """One factor of known dynamics, what each feature takes of it, and its level."""
+    C = np.array([[1.0], [0.5], [-1.0]])
+    X = list(simulated(rng, 5, 30, 0.5, C, 1.0, 0.4 * np.eye(3)))
+    X = [rows + [3.0, 0.0, -1.0] for rows in X]
+    return (
+        KalmanFilter(
+            1, em_vars=["observation_matrices", "observation_offsets", "observation_covariance"],
+            transition_matrices=[[0.5]], transition_covariance=[[1.0]],
+            observation_matrices=C, observation_covariance_type="spherical",
+        ),
+        X,
+    )  # fmt: skip
+
+
+def drift(rng):
+    """A walk that drifts, with noise of the state on the diagonal."""
+    X = list(simulated(rng, 4, 40, np.eye(2), np.eye(2), np.diag([0.3, 0.6]), np.eye(2)))
+    X = [rows + 0.5 * np.arange(len(rows))[:, None] for rows in X]
+    known = {"transition_matrices": np.eye(2), "observation_matrices": np.eye(2)}
+    learnt = ["transition_offsets", "transition_covariance"]
+    return KalmanFilter(2, em_vars=learnt, transition_covariance_type="diag", **known), X
+
+
+@dataclass(frozen=True)
+class SystemCase:
+    """A Kalman filter that is not fitted, and sequences, by a function of a generator."""
+
+    build: Callable
+
+    is_mixture = False
+
+    def __repr__(self):
+        return self.build.__name__
+
+
+SYSTEMS = [
+    *map(SystemCase, (local_level, autoregression_in_noise, two_states_with_gaps, loadings, drift))
+]
+
+
+def learnt_names(model):
+    """Names of what EM changes, as the cases write them."""
+    pairs = (name.split("__") for name in PARAMETERS)
+    return [f"{part}__{what}" for part, what in pairs if what in getattr(model, part).learnt]
+
+
+class StillSystem(Still):
+    @property
+    def place(self):
+        return DynamicalCoordinates(self.model, learnt_names(self.model))
+
+
+STILL = [*_COMPONENTS, *TRANSDUCERS, *SYSTEMS]
+
+
 @cache
 def still(case):
     """Fit a model to data of another until nothing moves; once for all tests."""
     # For two bits and for codes, seeds 1 and 2 draw components that have maxima at the bounds, or
     # lead EM there; for matrices, seed 1 draws components that overlap, which take thousands of
     # passes, as those of documents by seeds 1, 2 and 4.
-    if case in TRANSDUCERS:
+    if case in SYSTEMS:
+        kalman, X = case.build(np.random.default_rng(0))
+        found = StillSystem(case, kalman.set_params(**EXACT), X)
+    elif case in TRANSDUCERS:
         found = _transducer(case)
     else:
         kinds = (kind for kind in _SEEDS if isinstance(case.case.family, kind))
@@ -99,7 +200,7 @@ def still(case):
     for _ in range(10):
         found.estimator.fit(found.X)
         x = found.place.encode(found.model)
-        if np.abs(found.step()(x) - x).max() < 1e-12:
+        if case in SYSTEMS or np.abs(found.step()(x) - x).max() < 1e-12:
             break
     np.testing.assert_allclose(found.step()(x), x, rtol=0, atol=1e-9)
     return found

@@ -6,19 +6,12 @@ import numpy as np
 import pytest
 from cases.comparing import assert_close
 from cases.random_rows import positive_definite
-from cases.regressions import REGRESSIONS
 from numpy.testing import assert_allclose
-from scipy import stats
 
-from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Spherical
 from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS, AffineGaussian, LinearGaussian
-from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.statistics import combine
-
-all_shapes = pytest.mark.parametrize("case", REGRESSIONS, ids=repr)
 
 
 def draw_regressions(rng, n_components=3, n_inputs=2, n_outputs=2):
@@ -33,42 +26,6 @@ def draw_moments(rng, n_components=3, n_columns=4):
     """Statistics of components with rows of their own."""
     X, owners = rng.standard_normal((90, n_columns)), np.arange(90) % n_components
     return LinearGaussian().expected_statistics(X, np.eye(n_components)[owners])
-
-
-def test_samples_are_drawn_from_the_components_that_are_asked_for(rng):
-    regression = Regression(LinearGaussian(), draw_regressions(rng))
-    parameters, components = regression.parameters, rng.integers(0, 3, 60_000)
-    x = rng.standard_normal((60_000, 2))
-    y = regression.sample(x, rng, components)
-    for k, (B, c, S) in enumerate(parameters):
-        residual = (y - x @ B.T - c)[components == k]
-        assert_allclose(residual.mean(axis=0), 0.0, atol=0.05)
-        assert_allclose(np.cov(residual.T), S, atol=0.1)
-
-
-def test_m_step_with_a_prior_is_the_mode_of_the_posterior(rng):
-    """Of a regression with full noise, by the prior's definition."""
-    case, K, p = REGRESSIONS[0], 1, 2
-    family, X = case.family, case.rows(rng, 12, 1 + p)
-    responsibilities = rng.dirichlet(np.ones(K), 12)
-    prior = family.prior_statistics(K, n_features=p, **case.prior(p))
-    evidence = family.expected_statistics(X, responsibilities)
-    mode = family.m_step(combine([(1.0, evidence), (1.0, prior)]))
-
-    def negative_log_posterior(vector):
-        parameters = case.decode(vector, mode)
-        total = (responsibilities * family.log_density(parameters, X)).sum()
-        for B, c, S in parameters:
-            total += stats.matrix_normal(np.full((p, 1), 0.3), S, [[0.5]]).logpdf(B)
-            total += stats.multivariate_normal(np.full(p, 0.5), S / 2.0).logpdf(c)
-            total += stats.invwishart(p + 3.0, 1.5 * np.eye(p)).logpdf(S)
-        return -total
-
-    place = case.encode(mode)
-    for step in np.eye(len(place)):
-        slope = sum(s * negative_log_posterior(place + s * 1e-5 * step) for s in (1.0, -1.0)) / 2e-5
-        ahead = [negative_log_posterior(place + s * 0.1 * step) for s in (1.0, -1.0)]
-        assert abs(slope) < 1e-6 and min(ahead) > negative_log_posterior(place)
 
 
 @pytest.mark.parametrize("shape", [Full(), Diagonal(), Spherical()])
@@ -121,23 +78,6 @@ def test_a_regression_on_nothing_is_a_gaussian(rng):
     assert_allclose(family.kl_divergence(found, other), divergence, rtol=1e-10)
     assert family.n_parameters(found) == plain.n_parameters(expected)
     assert family.sample(found, np.array([0, 1, 1]), rng).shape == (3, 3)
-
-
-def test_mixtures_of_regressions_are_learnt_from_streams(rng):
-    """Two lines that cross, told apart by nothing but their slopes."""
-    truth = AffineGaussian(
-        np.array([[[2.0]], [[-2.0]]]), np.array([[1.0], [-1.0]]), np.full((2, 1, 1), 0.05)
-    )
-    x = rng.uniform(-2.0, 2.0, (4000, 1))
-    components = rng.integers(0, 2, 4000)
-    case = REGRESSIONS[0]
-    X = np.hstack([x, LinearGaussian().sample(truth, components, rng, x)])
-    start = AffineGaussian(0.2 * truth.matrix, 0.2 * truth.offset, np.ones((2, 1, 1)))
-    model = MixtureModel(case.family, np.array([0.5, 0.5]), start)
-    for t in range(80):
-        model, _ = online_step(model, Rows(X[50 * t : 50 * t + 50]), 2.0 / (t + 1) ** 0.6)
-    assert_allclose(model.parameters.matrix, truth.matrix, atol=0.1)
-    assert_allclose(model.parameters.offset, truth.offset, atol=0.1)
 
 
 def test_several_regressions_are_not_a_single_one(rng):

@@ -10,18 +10,6 @@ from sklearn_onlineem._kernels import _centred_moments as kernels
 pytestmark = pytest.mark.parametrize(("K", "d"), SIZES)
 
 
-def merge(a, A, b, B):
-    # Degrees take part like weights, but may be fewer.
-    degrees_a, degrees_b = (np.arange(1.0, 1.0 + len(statistics[2])) for statistics in (A, B))
-    degrees = np.empty_like(degrees_a)
-    weight, mean, scatter = (np.full_like(part, np.nan) for part in A)
-    kernels.merge_centred(
-        a, A[0], degrees_a, *A[1:], b, B[0], degrees_b, *B[1:], weight, degrees, mean, scatter
-    )
-    assert_allclose(degrees, a * degrees_a + b * degrees_b)
-    return weight, mean, scatter
-
-
 def full(statistics):
     return statistics
 
@@ -29,16 +17,6 @@ def full(statistics):
 def tied(statistics):
     weight, mean, scatter = statistics
     return weight, mean, scatter.sum(axis=0, keepdims=True)
-
-
-def diagonal(statistics):
-    weight, mean, scatter = statistics
-    return weight, mean, np.ascontiguousarray(np.diagonal(scatter, axis1=1, axis2=2))
-
-
-def spherical(statistics):
-    weight, mean, scatter = diagonal(statistics)
-    return weight, mean, scatter.sum(axis=1, keepdims=True)
 
 
 def assert_same(left, right, **tolerance):
@@ -91,35 +69,6 @@ def test_recentre_keeps_empty_components(K, d):
     kernels.recentre(np.zeros((K, d)), zeros, old, 0.5, np.zeros(K), means, scatters)
     assert_array_equal(means, old)
     assert_array_equal(scatters, 0.0)
-
-
-@pytest.mark.parametrize("shape", [full, tied, diagonal, spherical])
-class TestMerge:
-    def test_equals_pooled_moments(self, K, d, shape):
-        rng = np.random.default_rng(7)
-        X, responsibilities = rng.normal(size=(60, d)) + 1e3, rng.dirichlet(np.ones(K), size=60)
-        A = shape(moments(X[:20], responsibilities[:20]))
-        B = shape(moments(X[20:], responsibilities[20:]))
-        scaled = np.concatenate([2.0 * responsibilities[:20], 0.5 * responsibilities[20:]])
-        assert_same(merge(2.0, A, 0.5, B), shape(moments(X, scaled)), rtol=1e-9, atol=1e-9)
-
-    def test_commutes_and_associates(self, K, d, shape):
-        rng = np.random.default_rng(8)
-        A, B, C = (
-            shape(moments(rng.normal(size=(9, d)), rng.uniform(size=(9, K)))) for _ in range(3)
-        )
-        assert_same(merge(2.0, A, 3.0, B), merge(3.0, B, 2.0, A), rtol=1e-12, atol=1e-12)
-        left = merge(1.0, merge(2.0, A, 3.0, B), 4.0, C)
-        right = merge(2.0, A, 1.0, merge(3.0, B, 4.0, C))
-        assert_same(left, right, rtol=1e-12, atol=1e-12)
-
-    def test_zero_is_neutral_however_far(self, K, d, shape):
-        rng = np.random.default_rng(9)
-        A = shape(moments(rng.normal(size=(9, d)), rng.uniform(size=(9, K))))
-        zero = np.zeros(K), np.full((K, d), 1e8), np.zeros_like(A[2])
-        assert_same(merge(1.0, A, 1.0, zero), A, rtol=0)
-        assert_same(merge(1.0, zero, 1.0, A), A, rtol=0)
-        assert_same(merge(5.0, zero, 0.0, A), zero, rtol=0)
 
 
 def test_covariances_from_scatter(K, d):

@@ -10,10 +10,6 @@ from sklearn_onlineem._kernels import _small_matrices as kernels
 pytestmark = pytest.mark.parametrize(("K", "d"), SIZES)
 
 
-def outer(x):
-    return x[:, :, None] * x[:, None, :]
-
-
 def factorise(covariances):
     precisions, factors = np.full_like(covariances, np.nan), np.full_like(covariances, np.nan)
     log_dets = np.empty(len(covariances))
@@ -58,33 +54,6 @@ def test_factorise_reports_the_first_bad_component(K, d, defect):
         covariances[bad:, d // 2, d // 2] = defect
         out = np.empty_like(covariances), np.empty_like(covariances), np.empty(K)
         assert kernels.factorise(covariances, *out) == bad
-
-
-@pytest.mark.parametrize("is_shared", [False, True])
-def test_kl_divergences(K, d, is_shared):
-    rng = np.random.default_rng(11)
-    P, Q = (random_covariances(rng, 1 if is_shared else K, d) for _ in range(2))
-    mean_p, mean_q = rng.normal(size=(2, K, d))
-    precision_p, _, log_det_p = factorise(P)
-    precision_q, _, log_det_q = factorise(Q)
-    out = np.empty(K)
-    kernels.kl_divergences(mean_p, P, log_det_p, mean_q, precision_q, log_det_q, out)
-    second = P + outer(mean_p - mean_q)
-    expected = 0.5 * (np.trace(precision_q @ second, axis1=1, axis2=2) - d + log_det_q - log_det_p)
-    assert_allclose(out, expected)
-    kernels.kl_divergences(mean_p, P, log_det_p, mean_p, precision_p, log_det_p, out)
-    assert_allclose(out, 0.0, atol=1e-9)
-
-
-@pytest.mark.parametrize("is_single", [False, True])
-def test_kl_divergences_of_variances(K, d, is_single):
-    rng = np.random.default_rng(12)
-    p, q = rng.uniform(1, 2, size=(2, K, 1 if is_single else d))
-    mean_p, mean_q = rng.normal(size=(2, K, d))
-    log_det_p, log_det_q, out = rng.normal(size=K), rng.normal(size=K), np.empty(K)
-    kernels.kl_divergences(mean_p, p, log_det_p, mean_q, q, log_det_q, out)
-    quadratic = (q * (p + (mean_p - mean_q) ** 2)).sum(axis=1)
-    assert_array_equal(out, 0.5 * (quadratic - d + log_det_q - log_det_p))
 
 
 def test_kernels_refuse_arrays_that_are_not_theirs(K, d):

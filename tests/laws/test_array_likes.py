@@ -78,7 +78,6 @@ SUBJECTS = list(subjects())
 METHODS = ("transform", "predict", "predict_proba", "score_samples", "score", "bic", "filter",
            "smooth", "forecast", "decode", "impute", "score_rows")  # fmt: skip
 by_subject = pytest.mark.parametrize("subject", SUBJECTS, ids=repr)
-by_kind = pytest.mark.parametrize("kind", CLAIMS)
 
 
 def claimed(kind, n_rows, values):

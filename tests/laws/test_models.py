@@ -10,6 +10,7 @@ import pytest
 from cases.chains import CHAINS
 from cases.comparing import arrays, assert_close, assert_identical
 from cases.dynamical import DYNAMICAL
+from cases.enumeration import LogDensities
 from cases.mixture_cases import MIXTURES
 from cases.numerical import minimiser
 from cases.transducers import TRANSDUCERS
@@ -19,6 +20,7 @@ from scipy.special import softmax
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.step import Sampled, batch_step, online_step
 from sklearn_onlineem.families import Multinomial, Poisson
+from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
@@ -76,6 +78,30 @@ def test_posterior_is_bayes_rule(case, rng):
     model, X = case.draw(rng), case.rows(rng, 60)
     log_joint = model.family.log_density(model.parameters, X) + np.log(model.weights)
     assert_allclose(model.posterior(Rows(X)), softmax(log_joint, axis=1), rtol=1e-8, atol=1e-12)
+
+
+@all_chains
+def test_rows_of_a_chain_count_by_what_was_observed_of_them(case, rng):
+    """By marginals of what they have; those that have nothing are steps alone."""
+    model, data = case.draw(rng), case.with_gaps(case.data(rng, 60), rng)
+    family, seen = model.family, ~np.isnan(data.X).all(axis=1)
+    log_density, statistics_of = family.log_density, family.posterior_statistics
+    if isinstance(family, Marginals):
+        log_density, statistics_of = family.marginal_log_density, family.marginal_statistics
+    densities = np.zeros((len(data.X), 3))
+    densities[seen] = log_density(model.parameters, data.X[seen])
+    plain = replace(model, family=LogDensities(3), parameters=None)
+    of_rows = replace(data, rows=Rows(densities))
+    assert_allclose(model.log_likelihood(data), plain.log_likelihood(of_rows), rtol=1e-10)
+    posterior = plain.posterior(of_rows)
+    assert_allclose(model.posterior(data), posterior, rtol=1e-8, atol=1e-12)
+    evidence, expected = model.e_step(data)[0], plain.e_step(of_rows)[0]
+    assert_close(evidence.transitions, expected.transitions, rtol=1e-8)
+    statistics = statistics_of(model.parameters, data.X[seen], posterior[seen])
+    both = evidence.emissions, statistics.scale(1.0 / len(data))
+    assert_close(*map(family.effective_counts, both), rtol=1e-8)
+    found, expected = (family.m_step(each, model.parameters) for each in both)
+    assert_close(found, expected, rtol=1e-8, atol=1e-10)
 
 
 @all_models

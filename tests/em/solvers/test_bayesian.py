@@ -34,10 +34,8 @@ MIXTURES = [case for case in ESTIMATORS if case in CARRYING]
 DETERMINED = [case for case in MIXTURES if case.regular and not case.hidden]
 
 all_estimators = pytest.mark.parametrize("case", CARRYING, ids=repr)
-all_mixtures = pytest.mark.parametrize("case", MIXTURES, ids=repr)
 # Labels say all that is hidden.
 all_visible = pytest.mark.parametrize("case", [c for c in MIXTURES if not c.hidden], ids=repr)
-determined = pytest.mark.parametrize("case", DETERMINED, ids=repr)
 
 
 def batches(X, n, rng=None):

@@ -10,26 +10,12 @@ from sklearn.base import clone
 
 from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.em import Online
-from sklearn_onlineem.models.linear_dynamical import FIELDS
 
 
 @pytest.fixture
 def stationary(system):
     """A system that does not begin far from where it stays."""
     return {**system, "transition_offsets": np.zeros(K), "initial_state_mean": np.zeros(K)}
-
-
-@pytest.mark.parametrize("solver", ["online", "batch"])
-def test_only_em_vars_are_learnt(system, solver):
-    X = drawn(system, 10, 20)
-    start = {**system, "transition_matrices": 0.5 * np.eye(K)}
-    for names in ([], ["transition_matrices"], ["observation_covariance", "initial_state_mean"],
-                  {"transition_offsets", "observation_offsets"}, "all"):  # fmt: skip
-        kalman = KalmanFilter(**start, em_vars=names, solver=solver, max_iter=3).fit(X)
-        learnt = set(FIELDS) if names == "all" else set(names)
-        for name in FIELDS:
-            is_same = np.array_equal(getattr(kalman, f"{name}_"), start[name])
-            assert is_same == (name not in learnt), name
 
 
 def test_what_is_neither_given_nor_learnt_has_pykalmans_defaults(system):

@@ -1,6 +1,4 @@
-"""Mixtures of Markov chains: against enumeration and plain EM, and sequences against counts."""
-
-from itertools import product
+"""Mixtures of Markov chains: sequences against counts, and in use."""
 
 import numpy as np
 import pandas as pd
@@ -52,68 +50,12 @@ def log_joints(sequences, weights, startprob, transmat):
     return out
 
 
-# ---------------------------------------------------------------------------- the model, elsewhere
-
-
-def plain_em(sequences, weights, startprob, transmat, n_iter, pseudo_counts=(0.0, 0.0)):
-    """EM on the sequences themselves; returns the log-likelihoods before each step, too."""
-    scores, firsts, moves = [], counts_of(sequences)[:, :3], counts_of(sequences)[:, 3:]
-    for _ in range(n_iter):
-        joints = log_joints(sequences, weights, startprob, transmat)
-        scores.append(logsumexp(joints, axis=1).mean())
-        shares = np.exp(joints - logsumexp(joints, axis=1)[:, None])
-        weights = shares.mean(axis=0)
-        startprob = shares.T @ firsts + pseudo_counts[0]
-        startprob /= startprob.sum(axis=1, keepdims=True)
-        transmat = (shares.T @ moves).reshape(-1, 3, 3) + pseudo_counts[1]
-        transmat /= transmat.sum(axis=2, keepdims=True)
-    return scores, weights, startprob, transmat
-
-
 def given_start(rng, n_components=2):
     weights = rng.dirichlet(np.full(n_components, 5.0))
     startprob = rng.dirichlet(np.ones(3), n_components)
     transmat = rng.dirichlet(np.ones(3), (n_components, 3))
     means = np.hstack([startprob, 4.0 * transmat.reshape(n_components, -1)])
-    return (weights, startprob, transmat), {"weights_init": weights, "means_init": means}
-
-
-@pytest.mark.parametrize("n_iter", [1, 3, 20])
-def test_batch_em_equals_plain_em_iteration_for_iteration(n_iter, rng):
-    X = walks(rng, 100)
-    start, given = given_start(rng)
-    fitted = mixture(solver="batch", max_iter=n_iter, tol=0.0, prior=None, **given).fit(X)
-    scores, weights, startprob, transmat = plain_em(X, *start, n_iter)
-    assert_allclose(fitted.lower_bounds_, scores, rtol=1e-9)
-    assert_allclose(fitted.weights_, weights, rtol=1e-9)
-    assert_allclose(fitted.startprob_, startprob, rtol=1e-9, atol=1e-11)
-    assert_allclose(fitted.transmat_, transmat, rtol=1e-9, atol=1e-11)
-
-
-def test_priors_are_pseudo_counts(rng):
-    X = walks(rng, 100)
-    start, given = given_start(rng)
-    prior = {"concentration": 3.0, "start_concentration": [2.0, 1.5, 1.0]}
-    fitted = mixture(solver="batch", max_iter=5, tol=0.0, prior=prior, **given).fit(X)
-    _, weights, startprob, transmat = plain_em(X, *start, 5, ([1.0, 0.5, 0.0], 2.0))
-    assert_allclose(fitted.weights_, weights, rtol=1e-9)
-    assert_allclose(fitted.startprob_, startprob, rtol=1e-9)
-    assert_allclose(fitted.transmat_, transmat, rtol=1e-9)
-
-
-def test_the_divergence_of_chains_is_that_of_all_their_sequences(rng):
-    """Where means are those of a chain: summed over the sequences of a length."""
-    family, length = MarkovChain(), 4
-    every = np.array([*product(range(2), repeat=length)])[:, :, None]
-    counts = counts_of(every, 2)
-    p, q = (
-        np.hstack([rng.dirichlet([1, 1], 1), rng.dirichlet([1, 1], 2).reshape(1, -1)])
-        for _ in range(2)
-    )
-    logs = [family.log_density(parameters, counts)[:, 0] for parameters in (p, q)]
-    own = np.exp(logs[0]) @ counts
-    expected = np.exp(logs[0]) @ (logs[0] - logs[1])
-    assert_allclose(family.kl_divergence(own[None], q), expected, rtol=1e-10)
+    return {"weights_init": weights, "means_init": means}
 
 
 @pytest.mark.parametrize("solver", ["batch", "online"])
@@ -348,7 +290,7 @@ def test_shards_of_sequences(form, rng):
     if len(arguments) > 1:
         return
     # The default prior has rows as long as those of the first shard.
-    local = mixture(solver="batch", tol=0.0, n_symbols=3, prior=None, **given_start(rng)[1])
+    local = mixture(solver="batch", tol=0.0, n_symbols=3, prior=None, **given_start(rng))
     distributed = DistributedEM(local, n_shards=4, n_jobs=1).fit(**arguments)
     assert len(distributed.history_) == 5
     assert_close(distributed.estimator_.model_, local.fit(**arguments).model_, rtol=1e-7)
