@@ -66,36 +66,6 @@ def test_inference_is_that_of_the_joint_gaussian(rng):
         assert_allclose(spread[s], rest[v, v], atol=1e-9)
 
 
-@pytest.mark.parametrize("start", [1.0, np.inf])
-def test_known_weights_are_offsets_that_vary(start, rng):
-    system, X, u = draw(rng), rng.normal(size=(2, 12, D)), rng.normal(size=(2, 15, M))
-    X[0, 3, 1] = X[1, 5] = np.nan
-    system["initial_state_covariance"] = np.diag(np.full(K, start))
-    kalman = KalmanFilter.from_parameters(**system)
-    for rows, inputs in zip(X, u, strict=True):
-        plain = KalmanFilter.from_parameters(**with_offsets(system, inputs))
-        given = {"inputs": inputs[:12]}
-        assert kalman.score(rows, **given) == pytest.approx(plain.score(rows), abs=1e-9)
-        for found, expected in [
-            (kalman.smooth(rows, lags=True, **given), plain.smooth(rows, lags=True)),
-            (
-                kalman.forecast(rows, 3, return_cov=True, **given, future_inputs=inputs[12:]),
-                plain.forecast(rows, 3, return_cov=True),
-            ),
-            ([kalman.impute(rows, **given)], [plain.impute(rows)]),
-        ]:
-            for own, other in zip(found, expected, strict=True):
-                assert_allclose(own, other, atol=1e-9)
-        ours, theirs = ({"solver": "batch", "max_iter": 3, "tol": 0.0, "reg_covar": 0.0},) * 2
-        names = ["observation_matrices", "transition_covariance", "observation_covariance"]
-        known = {**system, "em_vars": names, **ours}
-        ours = KalmanFilter(**known).fit(rows, **given)
-        theirs = KalmanFilter(**with_offsets(system, inputs), em_vars=names, **theirs).fit(rows)
-        for name in names:
-            found, expected = (getattr(each, f"{name}_") for each in (ours, theirs))
-            assert_allclose(found, expected, atol=1e-8)
-
-
 def test_a_constant_input_is_an_offset(rng):
     system = draw_system(rng)
     X = [with_gaps(rng, rng.normal(size=(n, D))) for n in (20, 9, 31)]
