@@ -122,7 +122,9 @@ class OnlineEM(
         with self._lock(), error_context(self):
             random_state = random_state_of(self.random_state)
             reader, data, resumes = _read(self, X, y, fresh=ALL_DATA, **where)
-            shape, another, attributes = structure_of(self), None, reader.attributes
+            # Callbacks may set a parameter.
+            shape = structure_of(self) if self.callbacks else None
+            another, attributes = None, reader.attributes
             with single_threaded_blas(data.n_rows):
                 solver, n_first = self._solver(), None
                 n_starts = 1 if resumes else getattr(self, "n_init", 1)
@@ -140,7 +142,7 @@ class OnlineEM(
                 if not vars(self).keys().isdisjoint(TASKED):
                     tasks = FitTasks(self, X, y, attributes, starts, plan.max_iter)
                 progress = _solved(self, solver, (progress, plan), another, data, starts, tasks)
-                if self.callbacks:  # which may have set one
+                if shape is not None:
                     self._check_structure(shape=shape)
                 finish(self, solver, progress, data)
             commit(self, progress, attributes)

@@ -134,6 +134,8 @@ def _check_times(X):
 
 def check_complete(name, values):
     """Raise ValueError if a value is masked, TypeError if data are not in this process."""
+    if type(values) in (str, int, float, np.ndarray):
+        return
     check_in_memory(name, values)
     parts = values if isinstance(values, list | tuple) else (values,)
     # Types first: there may be a length for each of many short sequences.

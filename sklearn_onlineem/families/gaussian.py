@@ -676,7 +676,7 @@ def without_gaps(X):
 
 def range_of(X):
     """Return the least and the greatest value of each column of X."""
-    if X.shape[1] < _SHORT:
+    if X.shape[1] < _SHORT < len(X) // _SHORT:
         least, greatest = map(np.minimum.reduce, X.T), map(np.maximum.reduce, X.T)
         return np.fromiter(least, np.float64), np.fromiter(greatest, np.float64)
     return X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)

@@ -60,7 +60,8 @@ class _GaussianTangents(Tangents):
         return X
 
     def effective_counts(self, statistics):
-        counts = super().effective_counts(statistics)
+        counts = np.empty((len(statistics.weight), self.n_own))
+        counts[:, : self.d] = statistics.weight[:, None]
         counts[:, self.d :] = self._of_each(statistics, statistics.degrees)[:, None]
         return counts
 

@@ -118,9 +118,8 @@ def batch_passes(
         is_last = is_last and after.step.n_components is None
         if certificate is not None and not certificate.is_due():
             is_last = False
-        elif certificate is not None and suits(here):
+        elif certificate is not None and suits(there := there or this(here.stepped)):
             is_stuck = there is here and not is_certain
-            there = there or this(here.stepped)
             is_last, there = certificate.holds(there, this, is_stuck)
             progress.distance = rule.distance(certificate.gain) if is_last else math.inf
             # The last step is one of EM, whose E-step has been made.
