@@ -1,454 +1,24 @@
-"""Arrays of a Kalman filter: those that users give, and how the others start from data."""
+"""Start of Kalman filters: states that are guessed from the rows, then regressions."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from numbers import Real
+from itertools import combinations, islice
 
 import numpy as np
-from scipy.linalg import block_diag
+from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_onlineem._python import cached_property, ours
-from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._checks import check_columns
 from sklearn_onlineem.data.sequences import Sequences, SequencesWithInputs
-from sklearn_onlineem.estimators._known import masked_parts
-from sklearn_onlineem.estimators._start import (
-    Initialiser,
-    climbed,
-    likeliest,
-    prior_statistics,
-)
+from sklearn_onlineem.estimators._start import Initialiser, climbed, likeliest
+from sklearn_onlineem.estimators.kalman._system import SHAPES, System
 from sklearn_onlineem.estimators.progress import warn_user
-from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.gaussian import variance_floor
-from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.models._partial_regression import PartialRegression
 from sklearn_onlineem.models.coordinates import coordinates_of
-from sklearn_onlineem.models.fixed import FixedEntries
-from sklearn_onlineem.models.linear_dynamical import (
-    FIELDS,
-    FIELDS_WITH_INPUTS,
-    NAMES,
-    VARYING,
-    LinearDynamicalModel,
-    LinearDynamicalStatistics,
-    Varying,
-    checked_array,
-    diffuse_variables,
-    without_infinite,
-)
-from sklearn_onlineem.models.linear_dynamical_start import (
-    START_STATES,
-    filled,
-    n_lags,
-    start_arrays,
-    with_best_weights,
-    with_periods,
-)
-from sklearn_onlineem.models.regression import Regression
-from sklearn_onlineem.structure import assembled
-
-SHAPES = {"full": Full(), "diag": Diagonal(), "diagonal": Diagonal(), "spherical": Spherical()}
-
-
-# Names of the parts: pykalman's, and ours.
-_PARTS = {"initial": "initial", "transition": "transitions", "observation": "emissions"}
-RELATIVE_FLOOR, _STRUCTURE_FLOOR = 1e-6, 1e-12
-
-
-@dataclass(frozen=True)
-class System:
-    """Parameters of an estimator that describe its linear dynamical system.
-
-    `given` has arrays, or None, by pykalman's names; `params` has masks by these, or is None;
-    `noise_types` has shapes by names of covariances.
-    """
-
-    given: dict
-    n_dim_state: int | None
-    em_vars: object
-    params: dict | None
-    noise_types: dict
-    reg_covar: float | str
-    # Names of arrays that vary in time though none of them is given.
-    varying: frozenset = frozenset()
-    # Of data; None: the number that given arrays show.
-    n_inputs: int | None = None
-    # States of each column that has a structure, whose learnt variances are in units of those of
-    # changes of rows. None: there is no structure.
-    n_of_column: int | None = None
-    # Directions of transitions of which entries are tied, and rows of cycles of unknown periods.
-    tied: Floats | None = None
-    cycles: tuple[slice, ...] = ()
-
-    @classmethod
-    @lru_cache(maxsize=32)
-    def of_structure(cls, structure, reg_covar, **noise_types):
-        """Return the system of a tuple of components of one column, whose variances are learnt."""
-        if noise_types["transition_covariance"] == "spherical":
-            raise ValueError(
-                "structure requires transition_covariance_type='full' or 'diag': its components"
-                " have variances of their own."
-            )
-        parts, given = assembled(structure), dict.fromkeys(FIELDS_WITH_INPUTS)
-        given |= {
-            "transition_matrices": parts.transitions,
-            "transition_covariance": np.diag(parts.noise),
-            "observation_matrices": parts.observation[None],
-            "observation_covariance": np.eye(1),
-            "initial_state_covariance": np.diag(np.where(parts.has_prior, 1.0, np.inf)),
-        }
-        learnt = ["observation_covariance", *["transition_covariance"] * bool(parts.noise.any())]
-        learnt += ["observation_input_weights"] * ("inputs" in parts.outputs)
-        types = {**noise_types, "transition_covariance": "diag"}
-        params = {"transition_matrices": parts.learnt}
-        more = {"tied": parts.tied, "cycles": tuple(parts.cycles)}
-        more["n_of_column"] = len(parts.noise)
-        return cls(given, None, learnt, params, types, reg_covar, **more)
-
-    def of_columns(self, n):
-        """Return the system of n columns, each of which has the structure, if there is one."""
-        k = self.n_of_column
-        if k is None or n == 1:
-            return self
-        given = {
-            name: None if value is None else block_diag(*[value] * n)
-            for name, value in self.given.items()
-        }
-        params = {name: block_diag(*[mask] * n).astype(bool) for name, mask in self.params.items()}
-        tied = None
-        if self.tied is not None:
-            tied = np.array([
-                block_diag(*(turn * (i == j) for i in range(n))) for j in range(n)
-                for turn in self.tied
-            ])  # fmt: skip
-        cycles = tuple(
-            slice(j * k + own.start, j * k + own.stop) for j in range(n) for own in self.cycles
-        )
-        return replace(self, given=given, params=params, tied=tied, cycles=cycles)
-
-    def of(self, data):
-        """Return the system of data; ValueError if it needs inputs that these have not."""
-        n_inputs = data.n_inputs // 2 if isinstance(data, SequencesWithInputs) else 0
-        latest, key = self.__dict__.get("_latest"), (data.n_features, n_inputs)
-        if latest is None or latest[0] != key:
-            latest = self.__dict__["_latest"] = key, self._of_columns_and_inputs(*key)
-        return latest[1]
-
-    def _of_columns_and_inputs(self, n_features, n_inputs):
-        system = replace(self.of_columns(n_features), n_inputs=n_inputs)
-        told = [] if self.em_vars is None or isinstance(self.em_vars, str) else [*self.em_vars]
-        told += [name for name, mask in (self.params or {}).items() if mask is not False]
-        lacking = [name for name in told if name in {*FIELDS_WITH_INPUTS} - {*system.fields}]
-        if lacking and self.n_of_column:
-            raise ValueError("structure has Inputs(), and requires inputs.")
-        if lacking:
-            raise ValueError(f"{lacking[0]} is in em_vars or params, and requires inputs.")
-        if n_inputs and self.n_of_column:
-            if "observation_input_weights" not in told:
-                raise ValueError("structure must have Inputs() where there are inputs.")
-            blank = {"observation_input_weights": np.zeros((n_features, n_inputs))}
-            system = replace(system, given=system.given | blank)
-        return system
-
-    def check_units(self, known):
-        """Refuse diffuse states whose units are learnt: their likelihood has no maximum."""
-        start = known.get("initial_state_covariance", np.zeros((0, 0)))
-        diffuse = diffuse_variables("initial_state_covariance", start)
-        if diffuse is None:
-            return
-        k, has_unit = len(start), ~diffuse
-        # Entries that are known, and not 0, give states their units, or those of other states.
-        fixed = {
-            name: (array != 0.0) & np.logical_not(self.entries[name])
-            for name, array in known.items()
-        }
-        for name in ("observation_matrices", "transition_offsets", "transition_covariance"):
-            if name in fixed:
-                has_unit |= fixed[name].reshape(-1, k).any(axis=0)
-        if "transition_input_weights" in fixed:
-            has_unit |= fixed["transition_input_weights"].any(axis=1)
-        if "transition_matrices" in fixed:
-            is_linked = fixed["transition_matrices"].reshape(-1, k, k).any(axis=0)
-            for _ in range(k):
-                has_unit |= ((is_linked | is_linked.T) & has_unit).any(axis=1)
-        if not has_unit.all():
-            raise ValueError(
-                "initial_state_covariance is infinite for states whose units are learnt, so that"
-                " their likelihood has no maximum: give observation_matrices, and leave them out"
-                " of em_vars and params."
-            )
-
-    @cached_property
-    def fields(self):
-        """The arrays that the system has, by name."""
-        n = self.n_inputs
-        if n is None:
-            n = any(
-                self.given[name] is not None for name in FIELDS_WITH_INPUTS if name not in FIELDS
-            )
-        return FIELDS_WITH_INPUTS if n else FIELDS
-
-    @cached_property
-    def sizes(self):
-        """Sizes by axes: `n_dim_state`, else those of the given arrays, and else one state."""
-        sizes = {} if self.n_dim_state is None else {"k": self.n_dim_state}
-        for name, field in FIELDS_WITH_INPUTS.items():
-            if self.given[name] is not None:
-                shape = np.array(self.given[name], ndmin=len(field.axes)).shape
-                for axis, size in zip(reversed(field.axes), reversed(shape), strict=False):
-                    sizes.setdefault(axis, size)
-        if self.n_inputs is not None:
-            sizes["m"] = self.n_inputs
-        return {"k": 1, **sizes}
-
-    @property
-    def n_states(self):
-        return self.sizes["k"]
-
-    def _varies(self, name):
-        is_given = name in VARYING and np.ndim(self.given[name]) > len(FIELDS[name].axes)
-        return is_given or name in self.varying
-
-    @cached_property
-    def entries(self):
-        """What is learnt of each array, by its name: True, False, or a mask."""
-        known = FIELDS_WITH_INPUTS
-        if self.em_vars is None:
-            names = {name for name in known if not self._varies(name)} - {"transition_offsets"}
-        else:
-            names = known if isinstance(self.em_vars, str) else list(self.em_vars)
-        unknown = [name for name in names if name not in known]
-        if unknown:
-            raise ValueError(f"em_vars has {unknown[0]!r}; it may have {', '.join(known)}.")
-        params = {} if self.params is None else self.params
-        axes = {
-            # Masks of variances as well.
-            name: f"{field.axes} {field.axes[0]}" if self._shape(name) == Diagonal() else field.axes
-            for name, field in known.items()
-        }
-        told = {name: name in names for name in known} | dict(params)
-        learnt = masked_parts(told, axes, self.n_states)
-        for name, mask in learnt.items():
-            if mask is not False and self._varies(name):
-                raise ValueError(
-                    f"{name} varies in time, which is not learnt: leave it out of em_vars and"
-                    " params."
-                )
-            if isinstance(mask, np.ndarray):
-                learnt[name] = self._checked_mask(name, mask)
-        return learnt
-
-    def _shape(self, name):
-        return SHAPES[self.noise_types.get(name, "full")]
-
-    def _checked_mask(self, name, mask):
-        """Return a mask of an array, or whether all or nothing of it is learnt."""
-        if mask.all() or not mask.any():
-            return bool(mask.all())
-        label = f"params[{name!r}]"
-        if not name.endswith("covariance"):
-            return mask
-        if mask.ndim == 1:
-            mask = np.diag(mask)
-        if (mask != mask.T).any():
-            raise ValueError(f"{label} must be symmetric.")
-        shape = self._shape(name)
-        if shape == Spherical():
-            raise ValueError(f"{label} must be True or False: the noise has one variance.")
-        if shape == Diagonal() and (mask & ~np.eye(len(mask), dtype=bool)).any():
-            raise ValueError(
-                f"{label} must be False off the diagonal, or of shape ({len(mask)},): the noise has"
-                " variances only."
-            )
-        return mask
-
-    def learnt(self):
-        """Return the names of the arrays that the M-step changes, at least in part."""
-        return frozenset(name for name in self.fields if self.entries[name] is not False)
-
-    def fixed(self, part, arrays):
-        """Return the `FixedEntries` of a regression with these parameters, or None.
-
-        They depend on which variances and covariances are 0, and what is computed of them is kept.
-        """
-        key = part, arrays["matrix"].shape, (arrays["covariance"] != 0.0).tobytes()
-        known = self.__dict__.setdefault("_fixed", {})
-        if key not in known:
-            known[key] = self._fixed_entries(part, arrays)
-        return known[key]
-
-    def _fixed_entries(self, part, arrays):
-        masks = {what: np.zeros(array.shape, dtype=bool) for what, array in arrays.items()}
-        is_partial = False
-        for name, field in self.fields.items():
-            if field.part != part:
-                continue
-            array, mask = arrays[field.learnt], self.entries[name]
-            place = field.place(self.n_states)
-            is_mask, shape = isinstance(mask, np.ndarray), array[place].shape
-            if is_mask and mask.shape != shape:
-                raise ValueError(
-                    f"params[{name!r}] has shape {mask.shape}, but the array has {shape}."
-                )
-            is_partial |= is_mask
-            masks[field.learnt][place] = ~mask if is_mask else mask is False
-            if field.parameter == "covariance" and mask is not False:
-                is_partial |= bool((array.diagonal() == 0.0).any())
-        # One of two arrays that are side by side may be known.
-        is_partial |= masks["matrix"].any() and not masks["matrix"].all()
-        if part == "transitions" and self.tied is not None:
-            more = arrays["matrix"].shape[1] - self.n_states
-            masks["tied"] = np.pad(self.tied, ((0, 0), (0, 0), (0, more)))
-        elif not is_partial:
-            return None
-        fixed, name = FixedEntries(**masks), NAMES[part, "covariance"]
-        try:
-            fixed.blocks(arrays["covariance"])
-        except ours(ValueError) as error:
-            raise ValueError(f"params[{name!r}] {error}") from None
-        return fixed
-
-    def learnt_of_parts(self):
-        """Return the learnt parameters of each regression, by its name in the model."""
-        # In an order that does not depend on hashes, by which Dask would know models.
-        names = self.learnt()
-        learnt = [field for name, field in self.fields.items() if name in names]
-        return {
-            part: tuple(dict.fromkeys(field.learnt for field in learnt if field.part == part))
-            for part in _PARTS.values()
-        }
-
-    def learning(self, model):
-        """Return a model of which is learnt what the parameters say."""
-        for part, names in self.learnt_of_parts().items():
-            regression = getattr(model, part)
-            arrays = {
-                what: getattr(regression, what) for what in ("matrix", "offset", "covariance")
-            }
-            regression = replace(regression, learnt=names, fixed=self.fixed(part, arrays))
-            model = replace(model, **{part: regression})
-        return model
-
-    @property
-    def relative_floor(self):
-        """The floor of variances of rows, if relative."""
-        return _STRUCTURE_FLOOR if self.n_of_column else RELATIVE_FLOOR
-
-    def known(self, n_features, attributes=None):
-        """Return given arrays, and defaults of those neither given nor learnt.
-
-        With `attributes`, these come first, and all others are there.
-        """
-        sizes, learnt, known = {**self.sizes, "d": n_features}, self.learnt(), {}
-        attributes, learnt = attributes or {}, learnt if attributes is None else frozenset()
-        for name, field in self.fields.items():
-            shape = tuple(sizes[axis] for axis in field.axes)
-            if f"{name}_" in attributes:
-                value, label = attributes[f"{name}_"], f"{name}_"
-            else:
-                value, label = self.given[name], name
-            if value is not None and self.n_of_column and label == name:
-                known[name] = value
-            elif value is not None:
-                if name in VARYING and np.ndim(value) > len(shape):
-                    shape = (len(value), *shape)
-                known[name] = self._checked_value(name, value, shape, label)
-            elif isinstance(self.entries[name], np.ndarray):
-                raise ValueError(
-                    f"params[{name!r}] fixes entries, so the array {name} must be given, too."
-                )
-            elif name not in learnt:
-                is_unit = len(shape) == 2 and field.parameter != "inputs"
-                known[name] = np.eye(*shape) if is_unit else np.zeros(shape)
-        return known
-
-    def _checked_value(self, name, value, shape, label):
-        array, form = checked_array(name, value, shape, label), self._shape(name)
-        if not name.endswith("covariance") or self.entries[name] is False or form == Full():
-            return array
-        # In these shapes, zeros and fixed entries stay, and the others are learnt.
-        variances, is_mask = array.diagonal(), isinstance(self.entries[name], np.ndarray)
-        if (is_mask or not variances.all()) and (array != np.diag(variances)).any():
-            raise ValueError(f"{label} must be diagonal where some of its entries are fixed.")
-        if form == Spherical() and variances.any() and not variances.all():
-            raise ValueError(
-                f"{label} has variances of 0, which stay 0, and others; choose another type of"
-                " noise than 'spherical'."
-            )
-        return array
-
-    def known_model(self, arrays):
-        """Return the model of arrays, with a floor that data do not determine."""
-        variances = np.diag(arrays["observation_covariance"])
-        if self.reg_covar == "relative":
-            return self.model(arrays, self.relative_floor * variances)
-        return self.model(arrays, np.full(len(variances), float(self.reg_covar)))
-
-    def start_arrays(self, X, begins, inputs, states, random_state):
-        """Return arrays to start from; learnt noise has its shape."""
-        given = self.known(X.shape[1])
-        # A start knows the mean of what varies in time.
-        known = {
-            self.fields[name][:2]: array.mean(axis=0)
-            if array.ndim > len(self.fields[name].axes)
-            else array
-            for name, array in given.items()
-        }
-        arrays = start_arrays(X, begins, self.n_states, known, states, random_state, inputs)
-        arrays = {name: arrays[field[:2]] for name, field in self.fields.items()} | given
-        for name in self.learnt() & set(self.noise_types):
-            arrays[name] = SHAPES[self.noise_types[name]].nearest(arrays[name])
-        return arrays
-
-    def model(self, arrays, floor):
-        """Return the model of arrays, with a floor of the variances of rows."""
-        learnt, parts, varying = self.learnt_of_parts(), {}, {}
-        shapes = Full(), *(SHAPES[kind] for kind in self.noise_types.values())
-        for part, shape in zip(_PARTS.values(), shapes, strict=True):
-            fields = {name: field for name, field in self.fields.items() if field.part == part}
-            values = {field.parameter: arrays[name] for name, field in fields.items()}
-            for name, field in fields.items():
-                if name in VARYING and arrays[name].ndim > len(field.axes):
-                    varying[name] = arrays[name]
-                    values[field.parameter] = np.zeros_like(arrays[name][0])
-            values.setdefault("matrix", np.empty((self.n_states, 0)))
-            if part == "initial":
-                start = values["covariance"]
-                diffuse = diffuse_variables("initial_state_covariance", start)
-                values["covariance"] = without_infinite("initial_state_covariance", start)
-            if "inputs" in values:
-                values["matrix"] = np.hstack([values["matrix"], values.pop("inputs")])
-            if part == "emissions":
-                least = floor
-            elif isinstance(self.reg_covar, Real):
-                least = np.full(self.n_states, float(self.reg_covar))
-            else:  # in the units of the start; EM is slow, and adds the floor to small noise often
-                own = self.n_of_column or self.n_states
-                variance = np.diag(values["covariance"]).reshape(-1, own).mean(axis=1)
-                least = np.repeat(1e-3 * self.relative_floor * variance, own)
-            family, parameters = LinearGaussian(shape, least), AffineGaussian.single(**values)
-            parts[part] = Regression(family, parameters, learnt[part], self.fixed(part, values))
-        varying = Varying(**varying) if varying else None
-        return LinearDynamicalModel(**parts, varying=varying, diffuse=diffuse)
-
-
-def system_prior(prior, model):
-    unknown = set(prior) - set(_PARTS)
-    if unknown:
-        raise ValueError(f"prior has keys {unknown} not of {tuple(_PARTS)}.")
-    statistics = {}
-    for name, part in _PARTS.items():
-        regression = getattr(model, part)
-        n_components, n_features, n_inputs = regression.parameters.matrix.shape
-        statistics[part] = prior_statistics(
-            regression.family, prior.get(name, {}), n_components, n_features=n_features,
-            n_inputs=n_inputs, name=f"prior[{name!r}]",
-        )  # fmt: skip
-    return LinearDynamicalStatistics(**statistics)
 
 
 def _outputs(data):
@@ -542,18 +112,29 @@ class SystemInitialiser(Initialiser):
         inputs = data.X[: len(X), : 2 * system.n_inputs].astype(np.float64)
         reg_covar = None if system.reg_covar == "relative" else system.reg_covar
         floor, names = variance_floor(X, None, reg_covar), [self.init]
+        known = system.known(n_features)
         if self.init == "auto":
             # Canonical variates are coordinates of their own, which given matrices do not know.
             matrices = {"transition_matrices", "observation_matrices"}
-            is_told = matrices & set(system.known(n_features))
+            is_told = matrices & set(known)
             is_large = n_lags(system.n_states, n_features) * n_features > _MOST_LAGGED
             names = ["pca"] if is_told or is_large else ["pca", "cca"]
+        # A start knows the mean of what varies in time.
+        means = {
+            name: x.mean(axis=0) if x.ndim > len(system.fields[name].axes) else x
+            for name, x in known.items()
+        }
+
+        def begun(states, rng):
+            arrays = start_arrays(X, begins, system.n_states, means, states, rng, inputs)
+            arrays = {name: arrays[name] for name in system.fields} | known
+            for name in system.learnt() & set(system.noise_types):
+                arrays[name] = SHAPES[system.noise_types[name]].nearest(arrays[name])
+            return system.model(arrays, floor)
+
         # Each start draws the same, so that the best is what its name alone would give.
-        states = [*(copy.deepcopy(random_state) for _ in names[1:]), random_state]
-        models = [
-            system.model(system.start_arrays(X, begins, inputs, START_STATES[name], state), floor)
-            for name, state in zip(names, states, strict=True)
-        ]
+        rngs = [*(copy.deepcopy(random_state) for _ in names[1:]), random_state]
+        models = [begun(START_STATES[name], rng) for name, rng in zip(names, rngs, strict=True)]
         return self._likeliest(models, data).seeing(data)
 
     def _likeliest(self, models, data):
@@ -611,3 +192,353 @@ class SystemInitialiser(Initialiser):
         pseudo_statistics = _START_SHARE * model.observations_needed(data) * own
         # One pseudo-start: of one sequence, the first state alone would have no variance.
         return model, replace(pseudo_statistics, initial=own.initial)
+
+
+# ------------------------------------------------------------------------ arrays from rows
+
+# Most rows used for a start.
+_MOST_FILLED_ROWS = 1 << 16
+# Eigenvalues below this share of the largest are rounding.
+_NEGLIGIBLE = 1e-10
+# Share of the innovations that a start counts as noise of the rows, and least share of a variance.
+_NOISE_SHARE, _LEAST_NOISE = 0.5, 1e-3
+# Prior of the transitions, worth one pair of rows: states decay.
+_DECAY = 0.9
+# Canonical variates: lags by those that give as many directions as states have, share of the
+# variances that is added to them before they are inverted, and largest size of an eigenvalue.
+_LAGS, _RIDGE, _LARGEST = 3, 1e-3, 0.999
+# Least pull of a state to where it rests, relative to the largest.
+_LEAST_PULL = 1e-2
+_TINY = np.finfo(float).tiny
+# Power of the correlations by which random directions are drawn.
+_POWER = 4
+# Most peaks of a spectrum that cycles start from, and most starts of them together; the largest
+# frequency, in units of half a turn.
+_N_PEAKS, _N_STARTS, _MOST_FREQUENCY = 3, 8, 0.9
+
+
+def filled(data):
+    """Return rows in float64, with values for missing ones, and where sequences begin.
+
+    A missing value is on the straight line between its neighbours in the sequence, or is the
+    nearest one, or the mean of the column if the sequence has none.
+    """
+    n_rows = min(len(data.X), _MOST_FILLED_ROWS)
+    X = data.X[:n_rows].astype(np.float64)
+    begins = np.zeros(n_rows, dtype=bool)
+    begins[data.offsets[:-1][data.offsets[:-1] < n_rows]] = True
+    check_columns(X)
+    gaps = np.isnan(X)
+    if gaps.any():
+        X = np.where(gaps, _interpolated(X, gaps, begins), X)
+    return X, begins
+
+
+def _interpolated(X, gaps, begins):
+    t, columns, sequence = np.arange(len(X))[:, None], np.arange(X.shape[1]), np.cumsum(begins)
+    reference = X[np.argmax(~gaps, axis=0), columns]
+    means = reference + np.nanmean(X - reference, axis=0)
+    before = np.maximum.accumulate(np.where(gaps, 0, t))
+    after = np.minimum.accumulate(np.where(gaps, len(X) - 1, t)[::-1])[::-1]
+    is_before, is_after = (
+        ~gaps[at, columns] & (sequence[at] == sequence[:, None]) for at in (before, after)
+    )
+    share = (t - before) / np.maximum(after - before, 1)
+    first, last = X[before, columns], X[after, columns]
+    inside = np.where(is_after, (1.0 - share) * first + share * last, first)
+    return np.where(is_before, inside, np.where(is_after, last, means))
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def start_arrays(X, begins, k, known, states, rng, inputs):
+    """Return start arrays of all parts, those that are `known` and estimates of the others.
+
+    `inputs` are those of the rows before, and of the rows, of shape (n_rows, 2 m).
+    """
+    # `states` guesses states of dimension k from rows X, of which `begins` marks the first ones of
+    # sequences; then each array is that of a regression. Units of the rows do not matter. `known`
+    # has arrays by name.
+    past, now = np.split(inputs, 2, axis=1)
+    D = known.get("observation_input_weights")
+    if D is None:
+        centred = (part - _mean(part) for part in (now, X))
+        D = _regression(*centred, np.zeros((X.shape[1], now.shape[1])))
+    X = X - now @ D.T
+    scale = np.sqrt(variance_floor(X, None, None) / 1e-6)
+    d0 = known.get("observation_offsets")
+    offset = X[0] + _mean(X - X[0]) if d0 is None else d0
+    Z = (X - offset) / scale
+    scores, C = _states(Z, begins, k, known, scale, states, rng)
+    is_forecast = states is not _principal and "observation_matrices" not in known
+    transitions = _transitions(scores, begins, known, _LARGEST if is_forecast else 1.0, past)
+    # The noise of the rows: a share of what no state predicts, and what a state does not explain
+    # of its row, which is the same thing where states are made of earlier rows.
+    A, residual = transitions["transition_matrices"], Z - scores @ C.T
+    variances = np.full(Z.shape[1], _LEAST_NOISE)
+    if is_forecast:
+        variances += _NOISE_SHARE * _mean(residual**2)
+    else:
+        innovation = np.where(begins[:, None], Z, Z - np.roll(scores, 1, axis=0) @ (C @ A).T)
+        variances += _NOISE_SHARE * _mean(innovation**2) + _mean(residual**2)
+    noise = np.diag(variances)
+    mean = _mean(scores)
+    deviation = scores[begins] - mean
+    spread = deviation.T @ deviation / max(1, len(deviation))
+    arrays = {
+        "initial_state_mean": mean,
+        "initial_state_covariance": spread + np.diag(_units(scores)),
+        **transitions,
+        "observation_matrices": C * scale[:, None],
+        "observation_offsets": offset,
+        "observation_covariance": noise * scale[:, None] * scale,
+        "observation_input_weights": D,
+    }
+    moved, is_told = transitions["transition_input_weights"] @ past.mean(axis=0), known.keys()
+    if "transition_offsets" not in is_told:
+        arrays["transition_offsets"] = arrays["transition_offsets"] - moved
+    elif "observation_offsets" not in is_told and moved.any():
+        # States rest where inputs take them; a random walk does not.
+        rest = np.linalg.lstsq(np.eye(k) - A, moved, rcond=_LEAST_PULL)[0]
+        arrays["initial_state_mean"] = arrays["initial_state_mean"] + rest
+        arrays["observation_offsets"] = offset - arrays["observation_matrices"] @ rest
+    return {**_in_units_of(known, arrays), **known}
+
+
+def _states(Z, begins, k, known, scale, states, rng):
+    """Return scores of the rows for each dimension of the state, and the map that reads them."""
+    if "observation_matrices" in known:
+        C = known["observation_matrices"] / scale[:, None]
+        return Z @ np.linalg.pinv(C, rcond=1e-8).T, C
+    age = np.arange(len(Z)) - np.maximum.accumulate(np.where(begins, np.arange(len(Z)), 0))
+    scores = _whitened(states(Z, age, k, rng), k)
+    C = _regression(scores, Z, np.zeros((Z.shape[1], k)))
+    # A direction without evidence would never get any.
+    C += np.where(scores.any(axis=0), 0.0, 0.1 * rng.standard_normal(C.shape))
+    return scores, C
+
+
+def _earlier(Z, age, lag):
+    """Return the rows `lag` rows before each, and 0 before the first of a sequence."""
+    earlier = np.roll(Z, lag, axis=0)
+    earlier[age < lag] = 0.0
+    return earlier
+
+
+def _principal(Z, age, k, rng):
+    # Rows are joined with those before them, for more states than features.
+    windows = np.hstack([_earlier(Z, age, lag) for lag in range(-(-k // Z.shape[1]))])
+    vectors = np.linalg.eigh(windows.T @ windows / len(windows))[1]
+    return windows @ _signed(vectors[:, ::-1][:, :k])
+
+
+def n_lags(k, n_features):
+    """Return how many rows before each canonical variates of dimension k are functions of."""
+    return _LAGS * -(-k // n_features)
+
+
+def _canonical(Z, age, k, rng):
+    variates, _, before = _variates(Z, age, n_lags(k, Z.shape[1]))
+    return before(_signed(variates[:, :k]))
+
+
+def _random(Z, age, k, rng):
+    # With powers of the correlations, as most variates are noise.
+    most = 2 * n_lags(k, Z.shape[1])
+    variates, correlations, before = _variates(Z, age, rng.randint(-(-k // Z.shape[1]), most + 1))
+    return before(variates * correlations**_POWER @ rng.standard_normal((len(correlations), k)))
+
+
+def _variates(Z, age, n_lags):
+    """Return canonical variates of rows and those before, one a column, and their correlations.
+
+    Also returned is a function that gives the scores of directions which are made of variates.
+    """
+    # Rows outside of a sequence count as 0, so that covariances depend on lags only.
+    d = Z.shape[1]
+    lagged = np.array([Z.T @ _earlier(Z, age, lag) for lag in range(2 * n_lags)]) / len(Z)
+    i, j = np.indices((n_lags, n_lags))
+    later = np.where((i >= j)[..., None, None], lagged[abs(i - j)], lagged[abs(i - j)].mT)
+    past, future, across = (
+        blocks.transpose(0, 2, 1, 3).reshape(n_lags * d, n_lags * d)
+        for blocks in (later.mT, later, lagged[i + j + 1].mT)
+    )
+    ridge = _RIDGE * np.diag(np.tile(_units(Z), n_lags))
+    past, future = (linalg.cholesky(moments + ridge, lower=True) for moments in (past, future))
+    across = linalg.solve_triangular(past, across, lower=True)
+    across = linalg.solve_triangular(future, across.T, lower=True).T
+    variates, correlations, _ = linalg.svd(across)
+
+    def before(directions):
+        weights = linalg.solve_triangular(past.T, directions).reshape(n_lags, d, -1)
+        return sum(_earlier(Z, age, lag + 1) @ own for lag, own in enumerate(weights))
+
+    return variates, correlations, before
+
+
+START_STATES = {"pca": _principal, "cca": _canonical, "random": _random}
+
+
+def _signed(vectors):
+    """Return vectors whose first loading that is not small, not a rounding error, is positive."""
+    largest = np.abs(vectors) > 0.5 * np.abs(vectors).max(axis=0)
+    return vectors * np.sign(vectors[largest.argmax(axis=0), np.arange(vectors.shape[1])])
+
+
+def _whitened(scores, k):
+    """Return scores of variance 1, and zeros for directions in which nothing varies."""
+    values, vectors = np.linalg.eigh(scores.T @ scores / len(scores))
+    varies = values > _NEGLIGIBLE * max(values[-1], 1e-12)
+    root = np.where(varies, 1.0 / np.sqrt(np.where(varies, values, 1.0)), 0.0)
+    out = np.zeros((len(scores), k))
+    if varies.all():
+        out[:, : len(values)] = scores @ (vectors * root) @ vectors.T
+    else:
+        out[:, : varies.sum()] = (scores @ (vectors * root))[:, varies]
+    return out
+
+
+def _transitions(scores, begins, known, largest, inputs):
+    """Return transitions from the regression of states on those before them, and on inputs there.
+
+    Inputs count from their means.
+    """
+    k, units = scores.shape[1], np.diag(_units(scores))
+    rows = 1 + np.flatnonzero(~begins[1:])
+    before, after, inputs = scores[rows - 1], scores[rows], (inputs - inputs.mean(axis=0))[rows]
+    b = known.get("transition_offsets", np.zeros(k))
+    A, B = known.get("transition_matrices"), known.get("transition_input_weights")
+    rest = after - b - (0.0 if B is None else inputs @ B.T)
+    if A is None:
+        learnt = inputs if B is None else inputs[:, :0]
+        prior = _DECAY * np.eye(k, k + learnt.shape[1])
+        A, own = np.split(_regression(np.hstack([before, learnt]), rest, prior), [k], axis=1)
+        B = own if B is None else B
+        A = A * min(1.0, largest / np.abs(np.linalg.eigvals(A)).max())  # States must not grow.
+    elif B is None:
+        B = _regression(inputs, rest - before @ A.T, np.zeros((k, inputs.shape[1])))
+    residual = after - before @ A.T - inputs @ B.T - b
+    Q = (residual.T @ residual + (1.0 - _DECAY**2) * units) / (len(residual) + 1.0)
+    return {
+        "transition_matrices": A, "transition_offsets": b, "transition_covariance": Q,
+        "transition_input_weights": B,
+    }  # fmt: skip
+
+
+def _in_units_of(known, arrays):
+    """Return the system in coordinates in which the noise of the state has the given covariance."""
+    given = known.get("transition_covariance")
+    if given is None or {"transition_matrices", "observation_matrices"} & set(known):
+        return arrays
+    try:
+        there = linalg.cholesky(given, lower=True)
+    except linalg.LinAlgError:
+        return arrays
+    here = linalg.cholesky(arrays["transition_covariance"], lower=True)
+    T = there @ np.linalg.inv(here)
+    back = np.linalg.inv(T)
+    return {
+        **arrays,
+        "initial_state_mean": T @ arrays["initial_state_mean"],
+        "initial_state_covariance": T @ arrays["initial_state_covariance"] @ T.T,
+        "transition_matrices": T @ arrays["transition_matrices"] @ back,
+        "transition_input_weights": T @ arrays["transition_input_weights"],
+        "observation_matrices": arrays["observation_matrices"] @ back,
+    }
+
+
+def _regression(x, y, prior):
+    """Return coefficients B of y = B x, with one pseudo-row for the matrix `prior`."""
+    units = np.diag(_units(x))
+    return np.linalg.solve(x.T @ x + units, x.T @ y + units @ prior.T).T
+
+
+def _units(scores):
+    """Return variances, and 1 instead of 0."""
+    square = _mean(scores**2)
+    return np.where(square > 0.0, square, 1.0)
+
+
+def _mean(rows):
+    # That of NumPy is slow where rows are short.
+    return np.full(len(rows), 1.0 / max(1, len(rows))) @ rows
+
+
+def with_best_weights(model, data):
+    """Return a model with the likeliest weights of inputs of rows, given the rest.
+
+    Where rows have little noise, EM does not find these: the states explain what weights leave.
+    Scores are linear in them.
+    """
+    reading, k = model.emissions, model.n_components
+    precision = np.linalg.inv(reading.covariance)
+
+    def having(weights):
+        matrix = np.hstack([reading.matrix[:, :k], weights])
+        parameters = replace(reading.parameters, matrix=matrix[None])
+        return replace(model, emissions=replace(reading, parameters=parameters))
+
+    def equations(model):
+        moments = model.e_step(data)[0].emissions
+        return PartialRegression(model.emissions, moments)._equations(precision)
+
+    weights, (of_complete, here) = reading.matrix[:, k:], equations(model)
+    information = np.empty((weights.size, weights.size))
+    for j in range(weights.size):
+        further = weights.copy()
+        further.flat[j] += 1.0
+        information[:, j] = here - equations(having(further))[1]
+    # What states explain as well, as they do a constant, is left at 0.
+    units = 1.0 / np.sqrt(np.maximum(of_complete.diagonal(), _TINY))
+    shares, vectors = np.linalg.eigh(0.5 * units * (information + information.T) * units[:, None])
+    kept = vectors[:, shares > _NEGLIGIBLE] / np.sqrt(shares[shares > _NEGLIGIBLE])
+    changes = units * (kept @ (kept.T @ (units * here)))
+    return having(weights + changes.reshape(weights.shape))
+
+
+def with_periods(model, data, cycles, random_state=None):
+    """Yield models whose cycles start with periods that the spectrum of the rows shows.
+
+    `cycles` are the slices of their states. With a random state, one model has periods at random.
+    """
+    rows = data.outputs if model.n_inputs else data
+    X, begins = filled(rows)
+    if model.n_inputs:
+        now = data.X[: len(X), model.n_inputs : data.n_inputs]
+        X = X - now @ model.emissions.matrix[:, model.n_components :].T
+    pieces, C = np.split(X, np.flatnonzero(begins)[1:]), model.emissions.matrix
+    longest = max(map(len, pieces))
+    if random_state is not None:
+        logs = random_state.uniform(np.log(4.0 / longest), np.log(_MOST_FREQUENCY), len(cycles))
+        candidates = [np.exp(logs)]
+    else:
+        found = [_frequencies([piece[:, j] for piece in pieces]) for j in range(len(C))]
+        columns = [int(C[:, own].any(axis=1).argmax()) for own in cycles]
+        n = max(map(columns.count, columns))
+        candidates = [
+            [found[j][which[columns[:i].count(j)] % len(found[j])] for i, j in enumerate(columns)]
+            for which in islice(combinations(range(max(n, *map(len, found))), n), _N_STARTS)
+        ]
+    for frequencies in candidates:
+        matrix = model.transitions.parameters.matrix.copy()
+        for own, frequency in zip(cycles, frequencies, strict=True):
+            rate = np.sqrt(np.linalg.det(matrix[0, own, own]))
+            c, s = np.cos(np.pi * frequency), np.sin(np.pi * frequency)
+            matrix[0, own, own] = rate * np.array([[c, s], [-s, c]])
+        yield model._with_transitions(matrix)
+
+
+def _frequencies(pieces):
+    """Return the peaks of the spectra of a series and of its changes, in units of half a turn."""
+    n = 4 * max(map(len, pieces))
+    power = np.zeros(n // 2 + 1)
+    for x in (piece for piece in pieces if len(piece) > 1):
+        line = np.polynomial.Polynomial.fit(np.arange(len(x)), x, 1)
+        power += np.abs(np.fft.rfft(x - line(np.arange(len(x))), n)) ** 2
+    frequencies = np.linspace(0.0, 1.0, len(power))
+    found = []
+    for spectrum in (power, power * (1.0 - np.cos(np.pi * frequencies))):
+        is_peak = (spectrum[1:-1] >= spectrum[:-2]) & (spectrum[1:-1] > spectrum[2:])
+        is_peak &= frequencies[1:-1] < _MOST_FREQUENCY
+        peaks = np.flatnonzero(is_peak) + 1
+        found += [*peaks[np.argsort(-spectrum[peaks])][:_N_PEAKS]]
+    return frequencies[[*dict.fromkeys(found)] or [len(power) // 4]]

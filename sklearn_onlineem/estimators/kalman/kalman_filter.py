@@ -21,12 +21,8 @@ from sklearn_onlineem.estimators._known import Settable, missing_parts, set_know
 from sklearn_onlineem.estimators._start import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.fitted import exposed, fitted_property
 from sklearn_onlineem.estimators.inputs import InputsReader, TakesInputs
-from sklearn_onlineem.estimators.kalman._start import (
-    SHAPES,
-    System,
-    SystemInitialiser,
-    system_prior,
-)
+from sklearn_onlineem.estimators.kalman._start import START_STATES, SystemInitialiser
+from sklearn_onlineem.estimators.kalman._system import SHAPES, System, system_prior
 from sklearn_onlineem.estimators.learning import generator
 from sklearn_onlineem.estimators.parameters import by_name, estimator, parameter
 from sklearn_onlineem.estimators.sequences import SequenceEstimator
@@ -39,7 +35,6 @@ from sklearn_onlineem.models.linear_dynamical import (
     VARYING,
     LinearDynamicalModel,
 )
-from sklearn_onlineem.models.linear_dynamical_start import START_STATES
 from sklearn_onlineem.models.live_filters import MomentFilter
 from sklearn_onlineem.structure import Component, assembled, checked_structure
 

@@ -11,7 +11,7 @@ from scipy import linalg
 from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.models.linear_dynamical_start import START_STATES, filled, n_lags
+from sklearn_onlineem.estimators.kalman._start import START_STATES, filled, n_lags
 
 
 def two_waves(rng, n_rows=600):
