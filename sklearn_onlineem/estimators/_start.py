@@ -491,6 +491,8 @@ def climbed(model, data, n_passes, terms=()):
 
 def likeliest(starts, log_likelihood_of, least_gain=0.0):
     """Return the likeliest start; one is given up for those that gain more than the least."""
+    if len(starts) == 1:
+        return starts[0]
     best, most = None, -np.inf
     for start in starts:
         try:
@@ -673,7 +675,7 @@ def _k_means(family, rows, n_components, rng, likelihood_of):
     if len(maps) > 1 and len(rows) >= _FEWEST_ROWS * n_components:
         k = min(n_components, _MANY_COMPONENTS)
         best_to, best = likeliest(
-            ((to, clusters(to(few.X), few.sample_weight, k)) for to in maps),
+            [(to, clusters(to(few.X), few.sample_weight, k)) for to in maps],
             lambda start: likelihood_of(few, start[1].labels_, k), _LEAST_GAIN,
         )  # fmt: skip
     if best is not None and few is rows and n_components == k:
@@ -702,13 +704,15 @@ def _k_means_plus_plus(family, rows, n_components, rng, likelihood_of):
         _, chosen = kmeans_plusplus(X, n_components, sample_weight=weight, random_state=rng)
         return pairwise_distances_argmin(X, X[chosen])
 
-    if len(maps) == 1 or len(rows) < _FEWEST_ROWS * n_components or n_components > _MANY_COMPONENTS:
-        return nearest_to_seeds(maps[0])
-    few = some_of(np.arange(len(rows)), _COMPARED_ROWS, rng)
-    return likeliest(
-        map(nearest_to_seeds, maps),
-        lambda labels: likelihood_of(rows[few], labels[few], n_components), _LEAST_GAIN,
-    )  # fmt: skip
+    if len(rows) < _FEWEST_ROWS * n_components or n_components > _MANY_COMPONENTS:
+        maps = maps[:1]
+    starts = [nearest_to_seeds(to) for to in maps]
+
+    def likelihood_of_few(labels):
+        return likelihood_of(rows[few], labels[few], n_components)
+
+    few = slice(None) if len(maps) == 1 else some_of(np.arange(len(rows)), _COMPARED_ROWS, rng)
+    return likeliest(starts, likelihood_of_few, _LEAST_GAIN)
 
 
 def _random(family, rows, n_components, rng, likelihood_of):

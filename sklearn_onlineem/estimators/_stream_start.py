@@ -21,6 +21,7 @@ from sklearn_onlineem.em.stages.outliers import SkipOutliers, far_away
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import LikelihoodStopping, StandardErrorStopping
 from sklearn_onlineem.estimators._known import known_model
+from sklearn_onlineem.estimators._start import likeliest
 from sklearn_onlineem.estimators.learning import drawn_seed, plan_of, schedule_of, state_of
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.coordinates import has_coordinates
@@ -122,9 +123,7 @@ class StreamStarts:
                 self._settled(start._replace(model=one), usual, pseudo_statistics, is_last)
                 for one in models
             ]
-            if len(models) > 1:
-                models.sort(key=lambda model: -model.e_step(usual)[1])
-            start = start._replace(model=models[0])
+            start = start._replace(model=likeliest(models, lambda model: model.e_step(usual)[1]))
         state = solver.start(start, usual, pseudo_statistics, n_passes)
         if n_left_out:
             step = state.step._replace(n_rows=kept.n_rows)

@@ -46,22 +46,15 @@ def completed(cls, names):
     inherited = [_sections(_OWN_DOCS.get(base))[1] for base in cls.__mro__[1:]]
     _OWN_DOCS[cls] = cls.__dict__.get("__doc__")
     entries = _merged("Parameters", sections, inherited)
-    sections = {
-        "Parameters": [
-            entries[key] for key in sorted(entries, key=lambda key: names.index(key[0]))
-        ],
-        "Attributes": list(_merged("Attributes", sections, inherited).values()),
-        **{name: part for name, part in sections.items() if name not in _ENTRIES},
+    entries = [entries[key] for key in sorted(entries, key=lambda key: names.index(key[0]))]
+    attributes = _merged("Attributes", sections, inherited).values()
+    first = {
+        name: "\n".join(entry.rstrip() for entry in part)
+        for name, part in (("Parameters", entries), ("Attributes", attributes))
     }
-    parts = [summary.rstrip()]
-    for name, part in sections.items():
-        text = "\n".join(entry.rstrip() for entry in part) if name in _ENTRIES else part.rstrip()
-        if text:
-            parts.append(f"{name}\n{'-' * len(name)}\n{text}")
-    return "\n\n".join(parts) + "\n"
+    return _joined(summary, first | {n: sections[n] for n in sections if n not in first}) + "\n"
 
 
-_ENTRIES = ("Parameters", "Attributes")
 # Docstrings of classes before they were completed.
 _OWN_DOCS = WeakKeyDictionary()
 
@@ -69,6 +62,12 @@ _OWN_DOCS = WeakKeyDictionary()
 def _sections(doc):
     pieces = _HEADER.split(inspect.cleandoc(doc or ""))
     return pieces[0], dict(zip(pieces[1::2], pieces[2::2], strict=True))
+
+
+def _joined(summary, sections):
+    texts = {name: text for name, part in sections.items() if (text := part.rstrip())}
+    parts = (f"{name}\n{'-' * len(name)}\n{text}" for name, text in texts.items())
+    return "\n\n".join([summary.rstrip(), *parts])
 
 
 def _merged(section, own, inherited):
@@ -281,9 +280,8 @@ def _documented(method, signature, names):
         is_entry = _ARGUMENTS[name].entry or beside == given
         given = given.rstrip() + entry if is_entry else beside
     errors = _RAISED.get(method.__name__, _UNFITTED)
-    sections = {"Parameters": given, "Returns": "self : object", "Raises": errors} | sections
-    parts = (f"{name}\n{'-' * len(name)}\n{part.rstrip()}" for name, part in sections.items())
-    return "\n\n".join([summary.rstrip(), *parts])
+    first = {"Parameters": given, "Returns": "self : object", "Raises": errors}
+    return _joined(summary, first | sections)
 
 
 def naming_calls(cls: Method) -> Method:

@@ -142,8 +142,6 @@ class SystemInitialiser(Initialiser):
 
         A climb over the likelihood of a structure takes their place, where there is one.
         """
-        if len(models) == 1:
-            return models[0]
         n_rows = min(data.n_rows, _MOST_ROWS)
         first = data.with_rows(
             data.rows[:n_rows], np.append(data.offsets[data.offsets < n_rows], n_rows)
