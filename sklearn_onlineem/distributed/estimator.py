@@ -6,7 +6,7 @@ import copy
 import math
 from contextlib import contextmanager
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
@@ -34,6 +34,7 @@ from sklearn_onlineem.estimators.combination import no_model
 from sklearn_onlineem.estimators.fitted import RELEARNT, PersistentState, commit, rollback
 from sklearn_onlineem.estimators.learning import N_JOBS, drawn_seed, plan_of, resumed
 from sklearn_onlineem.estimators.parameters import (
+    COUNT,
     available_if,
     by_name,
     estimator_has,
@@ -158,11 +159,11 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit"])],
         "mode": [StrOptions({"batch", "synchronous", "asynchronous"})],
-        "sync_every": [Interval(Integral, 1, None, closed="left")],
-        "n_passes": [Interval(Integral, 1, None, closed="left")],
+        "sync_every": [COUNT],
+        "n_passes": [COUNT],
         "combine": [StrOptions({"entropic", "averaging"})],
         "shuffle": ["boolean"],
-        "n_shards": [Interval(Integral, 1, None, closed="left")],
+        "n_shards": [COUNT],
         "n_jobs": N_JOBS,
         "worker_timeout": [Interval(Real, 0, None, closed="right")],
         "warm_start": ["boolean"],

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._checks import relative_shares
 from sklearn_onlineem._typing import Floats
@@ -19,7 +18,7 @@ from sklearn_onlineem.estimators._start import (
     sums,
     wide_pseudo_rows,
 )
-from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.parameters import NOT_NEGATIVE, estimator, parameter
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.families.gaussian_regression import GaussianRegression
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
@@ -53,9 +52,7 @@ class RegressionParameters:
         default="full", valid=[StrOptions(set(COVARIANCES) - {"tied"})], structural=True
     )
     reg_covar: float | str = parameter(
-        default="relative",
-        valid=[StrOptions({"relative"}), Interval(Real, 0, None, closed="left")],
-        structural=True,
+        default="relative", valid=[StrOptions({"relative"}), NOT_NEGATIVE], structural=True
     )
     init: object = parameter(
         default=SHORT_EM, valid=[StrOptions({SHORT_EM, *STARTS}), "array-like"]

@@ -21,7 +21,17 @@ from sklearn_onlineem.em.stages.sample import Challenge
 from sklearn_onlineem.em.state import Constants, State
 from sklearn_onlineem.em.stopping import STOPPING_RULES, StandardErrorStopping
 from sklearn_onlineem.estimators.fitted import RELEARNT
-from sklearn_onlineem.estimators.parameters import Parameterised, are_same, estimator, parameter
+from sklearn_onlineem.estimators.parameters import (
+    AUTO,
+    COUNT,
+    COUNT_FROM_0,
+    NOT_NEGATIVE,
+    POSITIVE,
+    Parameterised,
+    are_same,
+    estimator,
+    parameter,
+)
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.coordinates import has_coordinates
 
@@ -115,30 +125,20 @@ class LearningParameters(Parameterised):
     """
 
     solver: str | Solver = parameter(default="auto", valid=[StrOptions(solvers_for(Model)), Solver])
-    eta0: float | str = parameter(
-        default="auto", valid=[Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]
-    )
-    beta: float | str = parameter(
-        default="auto", valid=[Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})]
-    )
+    eta0: float | str = parameter(default="auto", valid=[POSITIVE, AUTO])
+    beta: float | str = parameter(default="auto", valid=[Interval(Real, 0, 1, closed="both"), AUTO])
     schedule: str | Callable[[float], float] = parameter(
         default="power", valid=[StrOptions(set(SCHEDULES)), callable]
     )
-    batch_size: int = parameter(default=1000, valid=[Interval(Integral, 1, None, closed="left")])
-    max_iter: int | str = parameter(
-        default="auto", valid=[Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})]
-    )
-    tol: float | str = parameter(
-        default="auto", valid=[Interval(Real, 0, None, closed="left"), StrOptions({"auto"})]
-    )
+    batch_size: int = parameter(default=1000, valid=[COUNT])
+    max_iter: int | str = parameter(default="auto", valid=[COUNT_FROM_0, AUTO])
+    tol: float | str = parameter(default="auto", valid=[NOT_NEGATIVE, AUTO])
     stopping: str = parameter(default="likelihood", valid=[StrOptions(set(STOPPING_RULES))])
     warm_start: bool = parameter(default=False, valid=["boolean"])
     random_state: object = parameter(default=None, valid=["random_state"])
     n_jobs: int | None = parameter(default=None, valid=N_JOBS)
     verbose: int = parameter(default=0, valid=["verbose"])
-    verbose_interval: int = parameter(
-        default=10, valid=[Interval(Integral, 1, None, closed="left")]
-    )
+    verbose_interval: int = parameter(default=10, valid=[COUNT])
     callbacks: Sequence[Callable[..., object]] | None = parameter(
         default=None, valid=[None, "array-like"]
     )

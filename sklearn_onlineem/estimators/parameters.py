@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cache, wraps
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 from weakref import WeakKeyDictionary
 
@@ -26,12 +27,21 @@ import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import metaestimators
-from sklearn.utils._param_validation import make_constraint, validate_parameter_constraints
+from sklearn.utils._param_validation import (
+    Interval,
+    StrOptions,
+    make_constraint,
+    validate_parameter_constraints,
+)
 
 from sklearn_onlineem._typing import Method
 from sklearn_onlineem.em.settings import merged_params
 from sklearn_onlineem.estimators.validation import check_complete, error_context
 
+# Constraints of parameters that many estimators have.
+COUNT, COUNT_FROM_0 = (Interval(Integral, least, None, closed="left") for least in (1, 0))
+POSITIVE, NOT_NEGATIVE = (Interval(Real, 0, None, closed=kind) for kind in ("neither", "left"))
+AUTO = StrOptions({"auto"})
 _HEADER = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from numbers import Integral
 from typing import Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._checks import check_bool, check_count
 from sklearn_onlineem._typing import Cut, Floats, FloatsOrList, IntegersOrList, SequenceData, Where
@@ -27,7 +25,14 @@ from sklearn_onlineem.estimators.fitted import (
     rollback,
 )
 from sklearn_onlineem.estimators.learning import OnlineDefaults, generator
-from sklearn_onlineem.estimators.parameters import by_name, estimator, fit_context, parameter
+from sklearn_onlineem.estimators.parameters import (
+    AUTO,
+    COUNT,
+    by_name,
+    estimator,
+    fit_context,
+    parameter,
+)
 from sklearn_onlineem.estimators.sequence_forms import (
     SequenceOutput,
     check_rows_of_y,
@@ -144,10 +149,8 @@ class SequenceEstimator(
         Columns of the data.
     """
 
-    batch_size: int | str = parameter(
-        default="auto", valid=[Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})]
-    )
-    n_init: int = parameter(default=1, valid=[Interval(Integral, 1, None, closed="left")])
+    batch_size: int | str = parameter(default="auto", valid=[COUNT, AUTO])
+    n_init: int = parameter(default=1, valid=[COUNT])
 
     _online = OnlineDefaults(tol=1e-2)
     _where = ("lengths", "groups")

@@ -77,10 +77,17 @@ class _GaussianTangents(Tangents):
             yield slice(None), lambda X: X - self.centre, self
             return
         # Tangents of one Gaussian of mean 0 and covariance 1.
-        unit = Gaussians(np.zeros((1, self.d)), self._unit_covariance())
-        standard = type(self)(self.family, unit)
+        is_matrix = self.parameters.covariance.ndim == 3
+        unit = np.eye(self.d)[None] if is_matrix else np.ones((1, self.n_own - self.d))
+        standard = type(self)(self.family, Gaussians(np.zeros((1, self.d)), unit))
         for k in range(len(self.shift)):
             yield slice(k, k + 1), partial(self._standardised, k), standard
+
+    def _standardised(self, k, X):
+        """Return rows in coordinates in which component k is standard normal."""
+        factors, deviation = self.parameters.precision_factor, X - self.parameters.mean[k]
+        factor = factors[min(k, len(factors) - 1)]
+        return deviation @ factor if factor.ndim > 1 else deviation * factor
 
     def score(self, statistics):
         weight, first = statistics.weight[:, None], statistics.mean - self.parameters.mean
@@ -197,15 +204,6 @@ class MatrixTangents(_GaussianTangents):
         total = (every + self.shift[:, :, None] * self.shift[:, None, :]).mean(axis=0)
         return np.einsum("kij,ij->k", self.parameters.precision, total).max()
 
-    def _unit_covariance(self):
-        """Return the covariance of independent features, as the family stores it."""
-        return np.eye(self.d)[None]
-
-    def _standardised(self, k, X):
-        """Return rows in coordinates in which component k is standard normal."""
-        factors = self.parameters.precision_factor
-        return (X - self.parameters.mean[k]) @ factors[k if len(factors) > 1 else 0]
-
 
 class AxisTangents(_GaussianTangents):
     """Tangents of Gaussians with diagonal and spherical covariances."""
@@ -261,12 +259,6 @@ class AxisTangents(_GaussianTangents):
         parameters = self.parameters
         total = (parameters.covariance + self.shift**2).mean(axis=0)
         return (parameters.precision * total).sum(axis=1).max()
-
-    def _unit_covariance(self):
-        return np.ones((1, self.n_own - self.d))
-
-    def _standardised(self, k, X):
-        return (X - self.parameters.mean[k]) * self.parameters.precision_factor[k]
 
 
 def gaussian_tangents(family: Family, parameters: Gaussians) -> Tangents:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
 from typing import Self
 
 import numpy as np
@@ -21,7 +20,7 @@ from sklearn.model_selection._search import (
     _yield_masked_array_for_each_param,
 )
 from sklearn.utils import _safe_indexing, gen_batches, get_tags, indexable
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
@@ -30,7 +29,7 @@ from sklearn_onlineem._typing import FloatsOrList
 from sklearn_onlineem._values import Identified
 from sklearn_onlineem.estimators.fitted import rollback
 from sklearn_onlineem.estimators.learning import N_JOBS
-from sklearn_onlineem.estimators.parameters import available_if, fit_context, naming_calls
+from sklearn_onlineem.estimators.parameters import COUNT, available_if, fit_context, naming_calls
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import checked_weight, error_context
 from sklearn_onlineem.streams._chunks import (
@@ -122,7 +121,7 @@ class PrequentialSearch(Identified, BaseSearchCV):
         "estimator": [HasMethods(["partial_fit"])],
         "param_grid": [dict, list],
         "scoring": [StrOptions(set(get_scorer_names())), callable, None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [COUNT],
         "n_jobs": N_JOBS,
         "verbose": ["verbose"],
     }

@@ -5,23 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._typing import Cut, Floats, FloatsOrList, IntegersOrList, SequenceData, Where
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.estimators._known import (
-    Settable,
-    fixed_entries,
-    learnt_parts,
-    with_masks,
-)
+from sklearn_onlineem.estimators._known import Settable, fixed_entries, learnt_parts, with_masks
 from sklearn_onlineem.estimators._labels import LearnsClasses
 from sklearn_onlineem.estimators._start import (
     STARTS,
@@ -38,7 +32,7 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
     excess,
     segment_durations,
 )
-from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.parameters import AUTO, COUNT, POSITIVE, estimator, parameter
 from sklearn_onlineem.estimators.sequences import (
     SequenceEstimator,
     SequencesInput,
@@ -50,7 +44,7 @@ from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
 from sklearn_onlineem.models.live_filters import StateFilter
 from sklearn_onlineem.models.terminations import GivenLength
 
-_CONCENTRATION = [None, Interval(Real, 0, None, closed="neither"), "array-like"]
+_CONCENTRATION = [None, POSITIVE, "array-like"]
 
 
 def _masks_of_transitions(hmm):
@@ -135,12 +129,7 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
         Probabilities of the end, with ``termination="end_state"`` only.
     """
 
-    n_components: int = parameter(
-        default=1,
-        valid=[Interval(Integral, 1, None, closed="left")],
-        structural=True,
-        kw_only=False,
-    )
+    n_components: int = parameter(default=1, valid=[COUNT], structural=True, kw_only=False)
     termination: str = parameter(
         default="given_length", valid=[StrOptions(set(TERMINATIONS))], structural=True
     )
@@ -151,9 +140,7 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     durations: str | None = parameter(
         default=None, valid=[None, StrOptions(set(DURATIONS))], structural=True
     )
-    max_duration: int | None = parameter(
-        default=None, valid=[None, Interval(Integral, 1, None, closed="left")], structural=True
-    )
+    max_duration: int | None = parameter(default=None, valid=[None, COUNT], structural=True)
     left_censored: bool = parameter(default=False, valid=["boolean"], structural=True)
     durationprob_init: object = parameter(default=None, valid=[None, "array-like"])
     startprob_init: object = parameter(default=None, valid=[None, "array-like"])
@@ -162,7 +149,7 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     transmat_prior: object = parameter(default=None, valid=_CONCENTRATION)
     durationprob_prior: object = parameter(default=None, valid=_CONCENTRATION)
     prior: Mapping[str, object] | LearntPrior | str | None = parameter(
-        default=None, valid=[None, dict, StrOptions({"auto"}), LearntPrior]
+        default=None, valid=[None, dict, AUTO, LearntPrior]
     )
     init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
     algorithm: str = parameter(default="viterbi", valid=[StrOptions({"viterbi", "map"})])

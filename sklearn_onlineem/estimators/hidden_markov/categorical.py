@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.solvers import Solver, solvers_for
@@ -13,7 +11,7 @@ from sklearn_onlineem.estimators._columns import NominalColumns
 from sklearn_onlineem.estimators._known import Settable, learnt_parts
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM, EmissionProbabilities
 from sklearn_onlineem.estimators.hidden_markov._start import start_probabilities
-from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.parameters import COUNT, estimator, parameter
 from sklearn_onlineem.families import Categorical
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 
@@ -66,9 +64,7 @@ class CategoricalHMM(NominalColumns, EmissionProbabilities, BaseHMM):
     solver: str | Solver = parameter(
         default="auto", valid=[StrOptions(solvers_for(HiddenMarkovModel)), Solver]
     )
-    n_features: int | None = parameter(
-        default=None, valid=[None, Interval(Integral, 1, None, closed="left")], structural=True
-    )
+    n_features: int | None = parameter(default=None, valid=[None, COUNT], structural=True)
 
     _takes = frozenset({"positive", "missing", "symbols"})
 

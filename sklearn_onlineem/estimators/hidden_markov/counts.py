@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Real
-
-from sklearn.utils._param_validation import Interval
-
 from sklearn_onlineem._checks import finite
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM, EmissionProbabilities
 from sklearn_onlineem.estimators.hidden_markov._start import start_probabilities
-from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.parameters import NOT_NEGATIVE, estimator, parameter
 from sklearn_onlineem.families import Multinomial, Poisson
 from sklearn_onlineem.statistics import Sums
 
@@ -58,8 +54,8 @@ class PoissonHMM(BaseHMM):
     """
 
     lambdas_init: object = parameter(default=None, valid=[None, "array-like"])
-    lambdas_prior: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
-    lambdas_weight: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
+    lambdas_prior: float = parameter(default=0.0, valid=[NOT_NEGATIVE])
+    lambdas_weight: float = parameter(default=0.0, valid=[NOT_NEGATIVE])
 
     _whole = ("emissions", "le")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from numbers import Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._checks import (
     LARGEST_SQUARE,
@@ -26,7 +26,7 @@ from sklearn_onlineem.estimators._known import (
 from sklearn_onlineem.estimators._start import LearntPrior
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.mixtures.gaussian import unit_gaussians
-from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.parameters import AUTO, NOT_NEGATIVE, estimator, parameter
 from sklearn_onlineem.families import Gaussian
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 
@@ -116,21 +116,17 @@ class GaussianHMM(BaseHMM):
         default="diag", valid=[StrOptions(set(COVARIANCES))], structural=True
     )
     reg_covar: float | str = parameter(
-        default="relative",
-        valid=[StrOptions({"relative"}), Interval(Real, 0, None, closed="left")],
-        structural=True,
+        default="relative", valid=[StrOptions({"relative"}), NOT_NEGATIVE], structural=True
     )
     means_init: object = parameter(default=None, valid=[None, "array-like"])
     covars_init: object = parameter(default=None, valid=[None, "array-like"])
     means_prior: object = parameter(default=0.0, valid=[Real, "array-like"])
-    means_weight: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
-    covars_prior: object = parameter(
-        default=None, valid=[None, Interval(Real, 0, None, closed="left"), "array-like"]
-    )
+    means_weight: float = parameter(default=0.0, valid=[NOT_NEGATIVE])
+    covars_prior: object = parameter(default=None, valid=[None, NOT_NEGATIVE, "array-like"])
     prior: Mapping[str, object] | LearntPrior | str | None = parameter(
-        default="auto", valid=[None, dict, StrOptions({"auto"}), LearntPrior]
+        default="auto", valid=[None, dict, AUTO, LearntPrior]
     )
-    covars_weight: float = parameter(default=1.0, valid=[Interval(Real, 0, None, closed="left")])
+    covars_weight: float = parameter(default=1.0, valid=[NOT_NEGATIVE])
 
     _takes = frozenset({"missing"})
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._checks import above
 from sklearn_onlineem._typing import Floats
@@ -13,7 +10,7 @@ from sklearn_onlineem.estimators._known import Settable, learnt_parts
 from sklearn_onlineem.estimators._start import TakesPrior
 from sklearn_onlineem.estimators.hidden_markov.gaussian import GaussianHMM
 from sklearn_onlineem.estimators.mixtures.gaussian import unit_gaussians
-from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.parameters import COUNT, POSITIVE, estimator, parameter
 from sklearn_onlineem.families import Gaussian, MixtureOf
 from sklearn_onlineem.families.covariance_shapes import TiedInGroups
 from sklearn_onlineem.families.mixture_emissions import Submixtures, SubmixtureStatistics
@@ -110,15 +107,9 @@ class GMMHMM(GaussianHMM):
     array([199, 399, 599])
     """
 
-    n_mix: int = parameter(
-        default=1,
-        valid=[Interval(Integral, 1, None, closed="left")],
-        structural=True,
-    )
+    n_mix: int = parameter(default=1, valid=[COUNT], structural=True)
     weights_init: object = parameter(default=None, valid=[None, "array-like"])
-    weights_prior: object = parameter(
-        default=None, valid=[None, Interval(Real, 0, None, closed="neither"), "array-like"]
-    )
+    weights_prior: object = parameter(default=None, valid=[None, POSITIVE, "array-like"])
 
     _sizes = {"k": "n_components", "j": "n_mix"}
 

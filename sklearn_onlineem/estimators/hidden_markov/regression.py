@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral
 
 import numpy as np
 from sklearn.metrics import pairwise_distances_argmin
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._checks import check_count, finite_start, relative_shares
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
@@ -22,7 +21,7 @@ from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._start import HiddenMarkovInitialiser
 from sklearn_onlineem.estimators.inputs import InputsReader, TakesInputs
 from sklearn_onlineem.estimators.learning import generator
-from sklearn_onlineem.estimators.parameters import by_name, estimator, parameter
+from sklearn_onlineem.estimators.parameters import COUNT_FROM_0, by_name, estimator, parameter
 from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context
@@ -180,9 +179,7 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
         valid=[StrOptions({"gaussian", "bernoulli", "poisson"})],
         structural=True,
     )
-    lags: int = parameter(
-        default=0, valid=[Interval(Integral, 0, None, closed="left")], structural=True
-    )
+    lags: int = parameter(default=0, valid=[COUNT_FROM_0], structural=True)
 
     _n_lags = FittedAttribute[int]("How many earlier rows the fitted model takes.")
 

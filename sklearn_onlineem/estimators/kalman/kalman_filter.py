@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Unpack
 
 import numpy as np
@@ -24,7 +24,7 @@ from sklearn_onlineem.estimators.inputs import InputsReader, TakesInputs
 from sklearn_onlineem.estimators.kalman._start import START_STATES, SystemInitialiser
 from sklearn_onlineem.estimators.kalman._system import SHAPES, System, system_prior
 from sklearn_onlineem.estimators.learning import generator
-from sklearn_onlineem.estimators.parameters import by_name, estimator, parameter
+from sklearn_onlineem.estimators.parameters import COUNT, by_name, estimator, parameter
 from sklearn_onlineem.estimators.sequences import SequenceEstimator
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context, filled
@@ -207,9 +207,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
     True
     """
 
-    n_dim_state: int | None = parameter(
-        default=None, valid=[None, Interval(Integral, 1, None, closed="left")], kw_only=False
-    )
+    n_dim_state: int | None = parameter(default=None, valid=[None, COUNT], kw_only=False)
     transition_matrices: object = parameter(default=None, valid=_ARRAY, structural=True)
     observation_matrices: object = parameter(default=None, valid=_ARRAY, structural=True)
     transition_covariance: object = parameter(default=None, valid=_ARRAY, structural=True)
@@ -399,11 +397,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
         return self._moments("filtered", X, *cut, **where)
 
     def smooth(
-        self,
-        X: SequenceData,
-        *cut: Cut,
-        lags: bool = False,
-        **where: Unpack[Where],
+        self, X: SequenceData, *cut: Cut, lags: bool = False, **where: Unpack[Where]
     ) -> tuple[FloatsOrList, ...]:
         """Return the moments of the states given whole sequences (Rauch, Tung & Striebel).
 
@@ -433,11 +427,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
         return self.smooth(X, *cut, **where)[0]
 
     def predict(
-        self,
-        X: SequenceData,
-        *cut: Cut,
-        return_cov: bool = False,
-        **where: Unpack[Where],
+        self, X: SequenceData, *cut: Cut, return_cov: bool = False, **where: Unpack[Where]
     ) -> FloatsOrList | tuple[FloatsOrList, FloatsOrList]:
         """Return the expectation of each row given those before it.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Unpack
 
 import numpy as np
@@ -35,7 +35,7 @@ from sklearn_onlineem.estimators._start import (
 )
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
 from sklearn_onlineem.estimators.learning import generator
-from sklearn_onlineem.estimators.parameters import available_if, estimator, parameter
+from sklearn_onlineem.estimators.parameters import AUTO, COUNT, available_if, estimator, parameter
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.models.fixed import Fixed
@@ -118,21 +118,14 @@ class MixtureParameters(TakesPrior):
     solver: str | Solver = parameter(
         default="auto", valid=[StrOptions(solvers_for(MixtureModel) - {"newton"}), Solver]
     )
-    n_components: int = parameter(
-        default=1,
-        valid=[Interval(Integral, 1, None, closed="left")],
-        structural=True,
-        kw_only=False,
-    )
-    n_init: int | str = parameter(
-        default="auto", valid=[Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})]
-    )
+    n_components: int = parameter(default=1, valid=[COUNT], structural=True, kw_only=False)
+    n_init: int | str = parameter(default="auto", valid=[COUNT, AUTO])
     weights_init: object = parameter(default=None, valid=[None, "array-like"])
     weight_concentration_prior: float | ArrayLike | None = parameter(
         default=None, valid=[None, Interval(Real, None, None, closed="neither"), "array-like"]
     )
     prior: Mapping[str, object] | LearntPrior | str | None = parameter(
-        default="auto", valid=[None, dict, StrOptions({"auto"}), LearntPrior]
+        default="auto", valid=[None, dict, AUTO, LearntPrior]
     )
     params: str | Mapping[str, object] = parameter(default="wp", valid=[str, dict], structural=True)
 

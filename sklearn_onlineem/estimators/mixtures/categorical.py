@@ -15,7 +15,7 @@ from sklearn_onlineem.estimators._columns import NominalColumns
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.fitted import exposed
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
-from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.parameters import COUNT, estimator, parameter
 from sklearn_onlineem.families import Categorical
 from sklearn_onlineem.families.categorical import tables_of
 from sklearn_onlineem.models.mixture import MixtureModel
@@ -81,7 +81,7 @@ class CategoricalMixture(NominalColumns, BaseMixture):
     """
 
     n_categories: int | ArrayLike | None = parameter(
-        default=None, valid=[None, Interval(Integral, 1, None, closed="left"), "array-like"],
+        default=None, valid=[None, COUNT, "array-like"],
         structural=True,
     )  # fmt: skip
     min_probability: float = parameter(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
-from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.parameters import POSITIVE, estimator, parameter
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.families import Exponential, Gamma
 from sklearn_onlineem.families.gamma import FixedShapeGamma
@@ -92,12 +90,8 @@ class GammaMixture(BaseMixture):
     array([ 5., 50.])
     """
 
-    shape: float | None = parameter(
-        default=None, valid=[None, Interval(Real, 0, None, closed="neither")], structural=True
-    )
-    zero_value: float | None = parameter(
-        default=1e-6, valid=[None, Interval(Real, 0, None, closed="neither")]
-    )
+    shape: float | None = parameter(default=None, valid=[None, POSITIVE], structural=True)
+    zero_value: float | None = parameter(default=1e-6, valid=[None, POSITIVE])
 
     _takes = frozenset({"positive"})
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Real
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.estimators._known import (
@@ -20,7 +19,7 @@ from sklearn_onlineem.estimators._known import (
 )
 from sklearn_onlineem.estimators.fitted import scorer_of
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
-from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.parameters import NOT_NEGATIVE, estimator, parameter
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import converted, error_context
 from sklearn_onlineem.families import Gaussian, Gaussians
@@ -114,9 +113,7 @@ class GaussianMixture(BaseMixture):
         default="full", valid=[StrOptions(set(COVARIANCES))], structural=True
     )
     reg_covar: float | str = parameter(
-        default="relative",
-        valid=[StrOptions({"relative"}), Interval(Real, 0, None, closed="left")],
-        structural=True,
+        default="relative", valid=[StrOptions({"relative"}), NOT_NEGATIVE], structural=True
     )
     precisions_init: object = parameter(default=None, valid=[None, "array-like"])
     init_params: object = parameter(
@@ -127,12 +124,8 @@ class GaussianMixture(BaseMixture):
     def _family(self):
         reg_covar = None if self.reg_covar == "relative" else self.reg_covar
         means, covariances = learnt_gaussians(learnt_parts(self), "covariances", "parameters")
-        return Gaussian(
-            COVARIANCES[self.covariance_type],
-            reg_covar,
-            learns_means=means,
-            learns_covariances=covariances,
-        )
+        shape = COVARIANCES[self.covariance_type]
+        return Gaussian(shape, reg_covar, learns_means=means, learns_covariances=covariances)
 
     def _initialiser(self):
         start = super()._initialiser()

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from typing import Self, Unpack
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._kernels._rows import are_ready
 from sklearn_onlineem._typing import Floats, Integers, SequenceData, Where
@@ -29,7 +27,7 @@ from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators.fitted import exposed, fitted_property, rollback
 from sklearn_onlineem.estimators.learning import generator
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
-from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.parameters import COUNT, estimator, parameter
 from sklearn_onlineem.estimators.sequence_forms import (
     SequenceForm,
     SequenceOutput,
@@ -254,9 +252,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     True
     """
 
-    n_symbols: int | None = parameter(
-        default=None, valid=[None, Interval(Integral, 1, None, closed="left")], structural=True
-    )
+    n_symbols: int | None = parameter(default=None, valid=[None, COUNT], structural=True)
 
     _takes = frozenset({"sparse", "positive", "symbols"})
     _where = ("lengths", "groups")

@@ -11,7 +11,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.mixtures.gaussian import unit_gaussians
-from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.parameters import NOT_NEGATIVE, estimator, parameter
 from sklearn_onlineem.families import StudentT
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.families.student_t import StudentTs
@@ -89,9 +89,7 @@ class StudentTMixture(BaseMixture):
         structural=True,
     )
     reg_covar: float | str = parameter(
-        default="relative",
-        valid=[StrOptions({"relative"}), Interval(Real, 0, None, closed="left")],
-        structural=True,
+        default="relative", valid=[StrOptions({"relative"}), NOT_NEGATIVE], structural=True
     )
 
     def _family(self):

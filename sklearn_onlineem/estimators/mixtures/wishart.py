@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from numbers import Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
-from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.parameters import POSITIVE, estimator, parameter
 from sklearn_onlineem.families import Wishart
 from sklearn_onlineem.families.wishart import FixedDegreesWishart, wisharts
 
@@ -58,7 +56,7 @@ class WishartMixture(BaseMixture):
     """
 
     degrees_of_freedom: float | None = parameter(
-        default=None, valid=[None, Interval(Real, 0, None, closed="neither")], structural=True
+        default=None, valid=[None, POSITIVE], structural=True
     )
 
     def _family(self):

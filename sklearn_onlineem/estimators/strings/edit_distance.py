@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._checks import LARGEST, check_count, shares_as_given
 from sklearn_onlineem._typing import Floats, Integers
@@ -20,7 +20,7 @@ from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.estimators.fitted import FittedAttribute, FitTransformMixin
 from sklearn_onlineem.estimators.learning import OnlineDefaults, generator
-from sklearn_onlineem.estimators.parameters import estimator, fit_context, parameter
+from sklearn_onlineem.estimators.parameters import COUNT, estimator, fit_context, parameter
 from sklearn_onlineem.estimators.strings._input import (
     PairsInput,
     SymbolCodes,
@@ -280,7 +280,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         default=None, valid=[None, Real, dict]
     )
     kind: str = parameter(default="stochastic", valid=[StrOptions({"stochastic", "viterbi"})])
-    batch_size: int = parameter(default=500, valid=[Interval(Integral, 1, None, closed="left")])
+    batch_size: int = parameter(default=500, valid=[COUNT])
 
     _online = OnlineDefaults(keeps_first_rows=False)
 

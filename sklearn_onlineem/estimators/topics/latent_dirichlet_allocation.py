@@ -25,7 +25,14 @@ from sklearn_onlineem.estimators._rows import RowEstimator, RowsInput
 from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators.fitted import exposed, fitted_of, fitted_property
 from sklearn_onlineem.estimators.learning import OnlineDefaults, drawn_seed, generator
-from sklearn_onlineem.estimators.parameters import estimator, parameter
+from sklearn_onlineem.estimators.parameters import (
+    COUNT,
+    COUNT_FROM_0,
+    NOT_NEGATIVE,
+    POSITIVE,
+    estimator,
+    parameter,
+)
 from sklearn_onlineem.estimators.validation import (
     check_complete,
     checked_labels,
@@ -335,12 +342,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     [['ale', 'bun'], ['car', 'dog']]
     """
 
-    n_components: int = parameter(
-        default=10,
-        valid=[Interval(Integral, 1, None, closed="left")],
-        structural=True,
-        kw_only=False,
-    )
+    n_components: int = parameter(default=10, valid=[COUNT], structural=True, kw_only=False)
     doc_topic_prior: float | None = parameter(default=None, valid=[None, _PRIORS], structural=True)
     topic_word_prior: float | None = parameter(default=None, valid=[None, _PRIORS])
     learn_doc_topic_prior: bool = parameter(default=True, valid=["boolean"])
@@ -352,16 +354,12 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     n_sweeps: int = parameter(
         default=20, valid=[Interval(Integral, 1, _MOST_SWEEPS, closed="both")]
     )
-    burn_in: int = parameter(default=10, valid=[Interval(Integral, 0, None, closed="left")])
-    average: int = parameter(default=50, valid=[Interval(Integral, 1, None, closed="left")])
-    batch_size: int | None = parameter(
-        default=None, valid=[None, Interval(Integral, 1, None, closed="left")]
-    )
-    max_iter: int = parameter(default=10, valid=[Interval(Integral, 0, None, closed="left")])
-    tol: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
-    total_samples: float | None = parameter(
-        default=None, valid=[None, Interval(Real, 0, None, closed="neither")]
-    )
+    burn_in: int = parameter(default=10, valid=[COUNT_FROM_0])
+    average: int = parameter(default=50, valid=[COUNT])
+    batch_size: int | None = parameter(default=None, valid=[None, COUNT])
+    max_iter: int = parameter(default=10, valid=[COUNT_FROM_0])
+    tol: float = parameter(default=0.0, valid=[NOT_NEGATIVE])
+    total_samples: float | None = parameter(default=None, valid=[None, POSITIVE])
     semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
     _takes = frozenset({"sparse", "positive"})
