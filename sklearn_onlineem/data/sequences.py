@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn_onlineem._checks import array_of, check_offsets, check_weights
 from sklearn_onlineem._kernels._rows import are_finite, are_ready
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem._values import frozen, quick
 from sklearn_onlineem.data.batch import Index, of_equal_weight
 from sklearn_onlineem.data.rows import BatchOfRows, Rows
@@ -67,7 +67,7 @@ class LengthDistribution(Statistics):
     def scale(self, a: float) -> LengthDistribution:
         return LengthDistribution((self.steps[0], a * self.steps[1]))
 
-    def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
+    def draw_lengths(self, n: int, rng: Generator) -> Integers:
         """Draw n lengths in rows.
 
         Parameters
@@ -174,7 +174,7 @@ class Sequences(BatchOfRows):
         is_whole = self.before is None
         return LengthDistribution(self.steps if is_whole else _steps(self, 0))
 
-    def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
+    def draw_lengths(self, n: int, rng: Generator) -> Integers:
         """Draw n lengths in rows.
 
         Parameters

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple, Self, TypeAlias, get_origin, get_type_h
 import numpy as np
 
 from sklearn_onlineem._checks import check_count
-from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._typing import Floats, Generator
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.schedules import step_size
@@ -339,7 +339,7 @@ class State(NamedTuple):
         """Statistics with which the model enters a merge."""
         return self.model.own_statistics(self.lengths) if self.merged is None else self.merged
 
-    def rng(self) -> np.random.Generator:
+    def rng(self) -> Generator:
         """Return the generator of the next update."""
         return step_rng(self.seed, self.counters.n_steps)
 

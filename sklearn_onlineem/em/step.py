@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-import numpy as np
-
 from sklearn_onlineem._checks import check_count
+from sklearn_onlineem._typing import Generator
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.settings import Settings
@@ -35,10 +34,7 @@ class Inertia(Settings, ABC):
 
     @abstractmethod
     def __call__(
-        self,
-        model: Model,
-        like: Batch | LengthDistribution | None,
-        rng: np.random.Generator | None = None,
+        self, model: Model, like: Batch | LengthDistribution | None, rng: Generator | None = None
     ) -> Statistics:
         """Return the statistics of a model, averages per observation.
 
@@ -58,10 +54,7 @@ class Exact(Inertia):
     """The expected statistics of the old model, in closed form."""
 
     def __call__(
-        self,
-        model: Model,
-        like: Batch | LengthDistribution | None,
-        rng: np.random.Generator | None = None,
+        self, model: Model, like: Batch | LengthDistribution | None, rng: Generator | None = None
     ) -> Statistics:
         return model.own_statistics(like=like)
 
@@ -95,10 +88,7 @@ class Sampled(Inertia):
         check_count("n_pseudo_samples", self.n_pseudo_samples)
 
     def __call__(
-        self,
-        model: Model,
-        like: Batch | LengthDistribution | None,
-        rng: np.random.Generator | None = None,
+        self, model: Model, like: Batch | LengthDistribution | None, rng: Generator | None = None
     ) -> Statistics:
         return model.e_step(model.pseudo_data(self.n_pseudo_samples, rng, like=like))[0]
 
@@ -108,7 +98,7 @@ def online_step(
     data: Batch,
     eta: float,
     prior: Terms = (),
-    rng: np.random.Generator | None = None,
+    rng: Generator | None = None,
     inertia: Callable[[Model, Batch], Statistics] = Exact(),
     found: tuple[Statistics, float] | None = None,
 ) -> tuple[AnyModel, float]:
@@ -167,7 +157,7 @@ def online_step(
 
 
 def batch_step(
-    model: AnyModel, data: Batch, prior: Terms = (), rng: np.random.Generator | None = None
+    model: AnyModel, data: Batch, prior: Terms = (), rng: Generator | None = None
 ) -> tuple[AnyModel, float]:
     """Take one iteration of batch EM: an online step that forgets the old model (eta = infinity).
 

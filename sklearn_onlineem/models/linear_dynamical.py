@@ -17,12 +17,11 @@ from sklearn_onlineem._checks import LARGEST_SQUARE, finite_start
 from sklearn_onlineem._kernels import _kalman_shared, _regressions
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._typing import Floats, Generator
 from sklearn_onlineem._values import quick
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import (
-    LengthDistribution,
     Sequences,
     SequencesWithInputs,
     share_of_starts,
@@ -58,7 +57,7 @@ from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
 from sklearn_onlineem.models.coordinates import Coordinates, Node, within
 from sklearn_onlineem.models.forecasts import NormalForecast
 from sklearn_onlineem.models.regression import Regression, coordinates_of_regression
-from sklearn_onlineem.models.terminations import UNKNOWN_LENGTHS
+from sklearn_onlineem.models.terminations import UNKNOWN_LENGTHS, Lengths
 from sklearn_onlineem.statistics import Moments, combine
 
 # A level is new if it is so far off, as a square in units of the covariance of a row, and if it
@@ -705,10 +704,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     # Results are checked for overflow.
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def e_step(
-        self,
-        data: Sequences,
-        rng: np.random.Generator | None = None,
-        log_likelihoods: Floats | None = None,
+        self, data: Sequences, rng: Generator | None = None, log_likelihoods: Floats | None = None
     ) -> tuple[LinearDynamicalStatistics, float]:
         if data.rows.sample_weight is not None:
             return by_weight(self.e_step, data, rng, log_likelihoods)
@@ -862,9 +858,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             return 1.0
         return max(1.0, float(np.abs(np.linalg.eigvals(A)).max()))
 
-    def own_statistics(
-        self, like: Sequences | LengthDistribution | None = None
-    ) -> LinearDynamicalStatistics:
+    def own_statistics(self, like: Lengths | None = None) -> LinearDynamicalStatistics:
         parts = zip(self._regressions, self._inputs(like), strict=True)
         return LinearDynamicalStatistics(*(part.own_statistics(inputs) for part, inputs in parts))
 
@@ -916,9 +910,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def size_of(self, data: Sequences) -> float:
         return data.row_weight
 
-    def kl_divergence(
-        self, other: LinearDynamicalModel, like: Sequences | LengthDistribution | None = None
-    ) -> float:
+    def kl_divergence(self, other: LinearDynamicalModel, like: Lengths | None = None) -> float:
         parts = zip(self._regressions, other._regressions, self._inputs(like), strict=True)
         return max(0.0, sum(part.kl_divergence(q, inputs) for part, q, inputs in parts))
 
@@ -949,7 +941,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         return np.array([share_of_starts(like)]), *known[1]
 
     def aligned_to(
-        self, reference: LinearDynamicalModel, like: Sequences | LengthDistribution | None = None
+        self, reference: LinearDynamicalModel, like: Lengths | None = None
     ) -> LinearDynamicalModel:
         # Coordinates are changed by the linear map T that brings the observability matrix, C, C A,
         # C A A, ..., closest to that of the reference, in least squares.
@@ -1276,7 +1268,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         return found
 
     def sample(
-        self, n: int, rng: np.random.Generator, like: Sequences | LengthDistribution | None = None
+        self, n: int, rng: Generator, like: Lengths | None = None
     ) -> tuple[Sequences, Floats]:
         if like is None:
             raise ValueError(

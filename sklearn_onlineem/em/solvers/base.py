@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from sklearn_onlineem._python import cached_property
+from sklearn_onlineem._typing import Generator
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.schedules import RateSchedule, rate_of
@@ -68,14 +69,14 @@ class Plan:
     schedule: RateSchedule
     batch_size: int
     stopping: Callable[..., StoppingRule]
-    seed: tuple[int, ...] | np.random.Generator
+    seed: tuple[int, ...] | Generator
     rate_is_chosen: bool = False
     start_is_given: bool = False
     max_iter: int | None = None
     bound_before: float = -math.inf
 
     @cached_property
-    def rng(self) -> np.random.Generator:
+    def rng(self) -> Generator:
         # To make one takes as long as a pass over few rows, and batch EM needs none.
         return np.random.default_rng(self.seed)
 

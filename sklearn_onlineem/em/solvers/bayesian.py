@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from sklearn_onlineem._checks import check_bool, check_number
-from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._typing import Floats, Generator
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.loop import Passes, Progress
@@ -206,7 +206,7 @@ def running_step(
     running: RunningStatistics,
     prior: Terms = (),
     kept: float = 1.0,
-    rng: np.random.Generator | None = None,
+    rng: Generator | None = None,
     found: tuple[Statistics, float] | None = None,
 ) -> tuple[AnyModel, RunningStatistics, Floats | None, float]:
     r"""Add the expected statistics of a batch to the running statistics, and maximise.

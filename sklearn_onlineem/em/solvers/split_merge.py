@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._python import ours
+from sklearn_onlineem._typing import Generator
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.solvers.base import Plan, Solver
@@ -28,7 +27,7 @@ PASSES = 5
 def split_merge_step(
     model: SplitsAndMerges,
     data: Observations,
-    rng: np.random.Generator,
+    rng: Generator,
     prior: Sequence[tuple[float, Statistics]] = (),
     price: float | None = None,
     n_merges: int = 0,

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
+from sklearn_onlineem._typing import Generator
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.schedules import RateSchedule
 from sklearn_onlineem.em.settings import Settings
@@ -32,7 +33,7 @@ class EStep(NamedTuple):
 
     statistics: Statistics
     log_likelihood: float
-    rng: np.random.Generator | None
+    rng: Generator | None
 
 
 class Stream(NamedTuple):
