@@ -268,7 +268,6 @@ def has_texts(column):
 
 
 def _objects(column):
-    """Return the values of a column as objects."""
     return column.to_list() if hasattr(column, "to_list") else column.tolist()
 
 
@@ -322,7 +321,6 @@ def named(names, codes):
 
 
 def _reals(column):
-    """Return a column as numbers, or None."""
     values = column if isinstance(column, np.ndarray) else _objects(column)
     try:
         return None if np.iscomplexobj(values) else np.array(values, dtype=float)

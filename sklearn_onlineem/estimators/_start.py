@@ -327,7 +327,6 @@ class ClusterInitialiser(Initialiser):
         """Return the pseudo-statistics of a stream's start, from those of the components."""
 
     def _rows(self, data):
-        """Return the rows of data that have clusters."""
         return data
 
     def given(self, data):
@@ -604,7 +603,6 @@ def wide_pseudo_rows(family, rows, n_components, prior=None):
 
 
 def warn_of_few(X, n_components):
-    """Warn of fewer distinct rows than components."""
     distinct = set()
     for key in _keys(X):
         distinct.add(key)

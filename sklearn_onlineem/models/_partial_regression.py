@@ -116,7 +116,7 @@ class PartialRegression:
         first = slice(None) if self._ties is None else (self._ties != 0.0).argmax(axis=0)
         return rows[first], columns[first] < self.q
 
-    def _equations(self, precision):
+    def equations(self, precision):
         """Return the matrix and the right side of the normal equations of changes."""
         # Second moments of (x - origin, 1), and of what is left of y with these.
         contrast, q = np.concatenate([-self.B, np.eye(self.p)], axis=1), self.q
@@ -165,7 +165,7 @@ class PartialRegression:
                 continue
             precision[np.ix_(own, own)] = np.linalg.inv(S + _RIDGE * np.diag(S.diagonal()))
             matters = True
-        matrix, right = self._equations(precision)
+        matrix, right = self.equations(precision)
         changes = np.zeros(len(rows))
         for own in groups:
             entries = np.flatnonzero(np.isin(rows, own))
@@ -294,7 +294,7 @@ class PartialCoordinates(OfRegression):
         self._precision[np.ix_(noisy, noisy)] = inverse.T @ inverse
         self._inverse_root = np.zeros((0, 0))
         if len(rows):
-            matrix = part._equations(self._precision)[0]
+            matrix = part.equations(self._precision)[0]
             self._inverse_root = _inverse_root(matrix, f"The data do not determine the {said}.")
         self._is_one = part.is_one
         self._blocks = [*self._made_blocks()]
@@ -314,7 +314,7 @@ class PartialCoordinates(OfRegression):
     def score(self, statistics):
         part = PartialRegression(self.regression, statistics, self._part.origin)
         n, out = self._n_coefficients, np.empty(self.n_columns)
-        right = part._equations(self._precision)[1]
+        right = part.equations(self._precision)[1]
         out[:n] = self._inverse_root @ right
         squares, begin = part.residual() if self._blocks else None, n
         for known, learnt, slope, inner, inverse, _ in self._blocks:
@@ -454,7 +454,7 @@ class VarianceCoordinates(OfRegression):
         self._part = part = PartialRegression(self.regression, statistics)
         S = part.S.diagonal()
         self._precision = np.diag(np.divide(1.0, S, out=np.zeros_like(S), where=S > 0.0))
-        matrix = part._equations(self._precision)[0]
+        matrix = part.equations(self._precision)[0]
         if len(matrix):
             said = f"The data do not determine the {name}."
             self.root = _inverse_root(matrix, said)
@@ -484,7 +484,7 @@ class VarianceCoordinates(OfRegression):
         score[:n][(self._least >= 0.99) & falls] = 0.0
         if "matrix" in self.parts:
             part = PartialRegression(self.regression, statistics, self._part.origin)
-            score[n:] = self.root @ part._equations(self._precision)[1]
+            score[n:] = self.root @ part.equations(self._precision)[1]
         return score[None]
 
     def _moved(self, v):

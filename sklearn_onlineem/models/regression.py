@@ -76,6 +76,16 @@ class Regression:
         """
         return name in self.learnt and (self.fixed is None or not getattr(self.fixed, name).any())
 
+    def equations(self, statistics: Moments) -> tuple[Floats, Floats]:
+        """Return the matrix and the right side of the normal equations of changes of coefficients.
+
+        Parameters
+        ----------
+        statistics : Moments
+            Of inputs and outputs, of a single regression.
+        """
+        return PartialRegression(self, statistics).equations(np.linalg.inv(self.covariance))
+
     @property
     def matrix(self) -> Floats:
         """Matrix of a single regression, of shape (p, q)."""

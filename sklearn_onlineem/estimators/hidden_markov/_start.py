@@ -85,7 +85,6 @@ def segment_durations(hmm):
 
 
 def _lasting(hmm, transmat, absorbing):
-    """Return the fields of a model that are of durations."""
     if hmm.durations is None:
         given = {
             "the mask 'durationprob' of params": isinstance(hmm.params, Mapping)

@@ -17,12 +17,10 @@ from sklearn_onlineem.estimators._start import Initialiser, climbed, likeliest
 from sklearn_onlineem.estimators.kalman._system import SHAPES, System
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.families.gaussian import variance_floor
-from sklearn_onlineem.models._partial_regression import PartialRegression
 from sklearn_onlineem.models.coordinates import coordinates_of
 
 
 def _outputs(data):
-    """Return sequences without their inputs."""
     return data.outputs if isinstance(data, SequencesWithInputs) else data
 
 
@@ -468,7 +466,6 @@ def with_best_weights(model, data):
     Scores are linear in them.
     """
     reading, k = model.emissions, model.n_components
-    precision = np.linalg.inv(reading.covariance)
 
     def having(weights):
         matrix = np.hstack([reading.matrix[:, :k], weights])
@@ -476,8 +473,7 @@ def with_best_weights(model, data):
         return replace(model, emissions=replace(reading, parameters=parameters))
 
     def equations(model):
-        moments = model.e_step(data)[0].emissions
-        return PartialRegression(model.emissions, moments)._equations(precision)
+        return model.emissions.equations(model.e_step(data)[0].emissions)
 
     weights, (of_complete, here) = reading.matrix[:, k:], equations(model)
     information = np.empty((weights.size, weights.size))

@@ -304,7 +304,6 @@ class System:
         }
 
     def learning(self, model):
-        """Return a model of which is learnt what the parameters say."""
         for part, names in self.learnt_of_parts().items():
             regression = getattr(model, part)
             arrays = {
@@ -316,7 +315,6 @@ class System:
 
     @property
     def relative_floor(self):
-        """The floor of variances of rows, if relative."""
         return _STRUCTURE_FLOOR if self.n_of_column else _RELATIVE_FLOOR
 
     def known(self, n_features, attributes=None):

@@ -64,7 +64,6 @@ class MixtureInitialiser(ClusterInitialiser):
 
 
 def _handles_missing(mixture):
-    """Return whether rows may have missing values: for methods that need that."""
     return mixture._handles_missing
 
 
