@@ -331,10 +331,10 @@ def start_values(estimator):
     return {line: x for name, line in lines.items() if (x := getattr(estimator, name)) is not None}
 
 
-def names_instead_of_clusters(estimator):
+def names_instead_of_clusters(estimator, family):
     """Return the names of start values that together need no clusters, if there are any."""
     lines, needed = _starts(type(estimator)), set(missing_parts(estimator, ())) - _OF_CHAINS
-    if "means_init" in lines and estimator._family().determined_by_means:
+    if "means_init" in lines and family.determined_by_means:
         needed = lines["means_init"].determines
     found = [name for name, line in lines.items() if line.determines & needed]
     return found if needed <= frozenset().union(*(lines[n].determines for n in found)) else []

@@ -333,7 +333,7 @@ class ClusterInitialiser(Initialiser):
         estimator = self.estimator
         if not (given := start_values(estimator)):
             return None
-        names = names_instead_of_clusters(estimator)
+        names = names_instead_of_clusters(estimator, self.family)
         if not names or not {f"{line.name}init" for line in given}.issuperset(names):
             return None
         rows, n_components = self._rows(data), self.n_components
@@ -346,7 +346,7 @@ class ClusterInitialiser(Initialiser):
     def estimated(self, data, random_state):
         rows, n_components = self._rows(data), self.n_components
         if len(rows) < n_components:
-            names = ", ".join(names_instead_of_clusters(self.estimator))
+            names = ", ".join(names_instead_of_clusters(self.estimator, self.family))
             instead = f", or all of the initial parameters: {names}" if names else ""
             raise ValueError(
                 f"at least n_components={n_components} rows are needed to start from, got"

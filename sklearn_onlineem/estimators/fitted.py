@@ -183,8 +183,14 @@ def fitted_of(estimator):
 
 def structure_of(estimator):
     """Return the values of the structural parameters; later changes in place are not in them."""
-    values = map(partial(getattr, estimator), estimator._structural_parameters)
-    return tuple(copy.deepcopy(x) if hasattr(x, "__len__") else x for x in values)
+    return tuple(map(_copied, map(partial(getattr, estimator), estimator._structural_parameters)))
+
+
+def _copied(value):
+    if type(value) is list:  # `deepcopy` takes longer than a pass over few rows.
+        return [*map(_copied, value)]
+    is_plain = isinstance(value, str) or not hasattr(value, "__len__")
+    return value if is_plain else copy.deepcopy(value)
 
 
 def fitted_after(estimator, progress, attributes, end=None):

@@ -19,6 +19,10 @@ from sklearn_onlineem.estimators.validation import converted, error_context
 class InputsReader(SequencesInput):
     """Reads sequences and their inputs; subclasses put them side by side in `_sequences`."""
 
+    def __init__(self, *arguments, n_expected=None):
+        super().__init__(*arguments)
+        self.n_expected = n_expected  # None: any number.
+
     def read(
         self, X, y=None, lengths=None, groups=None, continues=False, sample_weight=None,
         classes=None, inputs=None,
@@ -38,11 +42,10 @@ class InputsReader(SequencesInput):
 
     def form_of(self, inputs, dtype, lengths=None, groups=None, name="inputs"):
         """Return the form of inputs, converted and checked, or None if there are none."""
-        n_expected = self._estimator._n_known_inputs(self._fresh)  # None: any
         if inputs is None:
-            if n_expected:
+            if self.n_expected:
                 raise ValueError(
-                    f"{name} must be passed: the model has {n_expected} of them for each row."
+                    f"{name} must be passed: the model has {self.n_expected} of them for each row."
                 )
             return None
         inputs = with_columns_of_symbols(inputs)
@@ -57,9 +60,9 @@ class InputsReader(SequencesInput):
             raise ValueError(
                 f"{name} have NaN, and they must be known. Fill them in; rows of X may be missing."
             )
-        if n_expected is not None and form.X.shape[1] != n_expected:
+        if self.n_expected is not None and form.X.shape[1] != self.n_expected:
             raise ValueError(
-                f"{name} have {form.X.shape[1]} columns, but {n_expected} are expected."
+                f"{name} have {form.X.shape[1]} columns, but {self.n_expected} are expected."
             )
         with np.errstate(over="ignore"):
             values = form.X.astype(dtype, copy=False)

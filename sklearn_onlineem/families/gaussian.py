@@ -253,11 +253,10 @@ class Gaussian(
         return np.full(n_features, 0.0 if self.reg_covar is None else self.reg_covar)
 
     def n_parameters(self, parameters: Gaussians) -> int:
-        of_each, n_sharing = parameters.mean[0].size, self.covariance.n_sharing
-        n_of_means = _n_learnt(self.learns_means, parameters.mean)
-        learnt = np.atleast_1d(self.learns_covariances)[::n_sharing]
-        n_covariances = _n_learnt(learnt, parameters.log_det[::n_sharing])
-        return n_of_means + n_covariances * self.covariance.n_parameters(of_each)
+        shape, n_of_means = self.covariance, _n_learnt(self.learns_means, parameters.mean.size)
+        n_covariances = _n_learnt(self.learns_covariances, len(parameters.covariance))
+        of_each = shape.n_parameters(parameters.mean.shape[1])
+        return n_of_means + n_covariances // shape.n_sharing * of_each
 
     def _own_counts(self, parameters, n_components):
         n_of_means = np.broadcast_to(self.learns_means, parameters.mean.shape).sum(axis=1)
@@ -661,9 +660,9 @@ class Gaussian(
         return value
 
 
-def _n_learnt(mask, values):
-    """Return how many of the values are learnt, by a mask that broadcasts, or a bool."""
-    return int(np.count_nonzero(mask)) * (values.size // np.size(mask))
+def _n_learnt(mask, n):
+    """Return how many of n values are learnt, by a mask that broadcasts, or a bool."""
+    return n if mask is True else int(np.count_nonzero(mask)) * (n // np.size(mask))
 
 
 def without_gaps(X):

@@ -185,7 +185,9 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
 
     def _input(self, fresh=False):
         family = None if fresh else self.model_.family
-        return RegressionHMMReader(self, family, fresh, self.n_components, self.semi_supervised)
+        n_inputs = None if fresh else family.n_inputs - self._n_lags * self.n_features_in_
+        how = fresh, self.n_components, self.semi_supervised
+        return RegressionHMMReader(self, family, *how, n_expected=n_inputs)
 
     def _family(self, n_inputs=1):
         if self.response == "gaussian":
@@ -196,11 +198,6 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
         if self.response == "bernoulli":
             return BernoulliRegression(n_inputs)
         return PoissonRegression(n_inputs, n_lags=self.lags)
-
-    def _n_known_inputs(self, fresh):
-        if fresh:
-            return None
-        return self.model_.family.n_inputs - self._n_lags * self.n_features_in_
 
     def _initialiser(self):
         return RegressionHMMInitialiser.of(self)

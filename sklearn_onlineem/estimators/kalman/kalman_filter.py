@@ -273,12 +273,10 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
         return [*super()._start_parameters(), *FIELDS_WITH_INPUTS]
 
     def _input(self, fresh=False):
+        model = None if fresh else self._fitted.state.model
+        sizes = self._system().sizes if fresh else {"k": model.n_components, "m": model.n_inputs}
         # The family only checks the rows. States have no labels.
-        k = self._system().n_states if fresh else self._fitted.state.model.n_components
-        return KalmanReader(self, Gaussian(), fresh, k)
-
-    def _n_known_inputs(self, fresh):
-        return self._system().sizes.get("m") if fresh else self._fitted.state.model.n_inputs
+        return KalmanReader(self, Gaussian(), fresh, sizes["k"], n_expected=sizes.get("m"))
 
     def _initialiser(self):
         return SystemInitialiser(self._system(), self.init, self._prior)
