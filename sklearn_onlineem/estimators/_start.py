@@ -129,16 +129,15 @@ class LearntPrior:
 class LearntStart(Initialiser):
     """The model of a learnt prior as the start, bound to the first data."""
 
-    prior: LearntPrior
-    bound: Callable
+    estimator: TakesPrior
 
     def given(self, data):
-        if data.n_features != self.prior.n_features:
+        prior = self.estimator.prior
+        if data.n_features != prior.n_features:
             raise ValueError(
-                f"X has {data.n_features} features, but prior was learnt from"
-                f" {self.prior.n_features}."
+                f"X has {data.n_features} features, but prior was learnt from {prior.n_features}."
             )
-        return self.bound(self.prior.model, data)
+        return self.estimator._bound(prior.model, data)
 
     def estimated(self, data, random_state):
         return self.given(data)
@@ -179,7 +178,7 @@ class TakesPrior:
         if learnt is None:
             return self._initialiser()
         learnt.check(self)
-        return LearntStart(learnt, self._bound)
+        return LearntStart(self)
 
     def _pseudo_statistics(self, model, n_features):
         prior, learnt = self._prior(model, n_features), self._learnt_prior

@@ -90,13 +90,12 @@ _LARGEST_FULL_ALPHABET = 3000
 class TransducerInitialiser(Initialiser):
     """Start probabilities of the kinds of operations, with scripts as long as the strings."""
 
-    parametrization: str
-    operations_init: dict | None = None
+    estimator: EditDistance
 
     def given(self, data):
-        if self.operations_init is None:
+        if self.estimator.operations_init is None:
             return None
-        values = _of_all_kinds("operations_init", self.operations_init)
+        values = _of_all_kinds("operations_init", self.estimator.operations_init)
         operations = self.operations(data.n_symbols)
         return EditTransducer(operations, operations.spread(values / values.sum()))
 
@@ -113,12 +112,13 @@ class TransducerInitialiser(Initialiser):
 
     def operations(self, n_symbols):
         """Return the parametrisation for `n_symbols`, with the place of unknown ones."""
-        if self.parametrization == "full" and n_symbols > _LARGEST_FULL_ALPHABET:
+        kind = self.estimator.parametrization
+        if kind == "full" and n_symbols > _LARGEST_FULL_ALPHABET:
             raise ValueError(
                 f"parametrization='full' takes alphabets of less than {_LARGEST_FULL_ALPHABET}"
                 f" symbols, got {n_symbols - 1}; use 'tied'."
             )
-        return PARAMETRIZATIONS[self.parametrization](n_symbols)
+        return PARAMETRIZATIONS[kind](n_symbols)
 
 
 def by_kind(name, given, kinds, least):
@@ -323,7 +323,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         return PairsInput(self, fresh)
 
     def _start(self):
-        return TransducerInitialiser(self.parametrization, self.operations_init)
+        return TransducerInitialiser(self)
 
     def _pseudo_statistics(self, model, n_features):
         concentration = self.operation_prior

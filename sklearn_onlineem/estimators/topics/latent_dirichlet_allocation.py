@@ -40,7 +40,7 @@ from sklearn_onlineem.estimators.validation import (
     error_context,
 )
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
-from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori, TopicInference
+from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
 
 
 def _umass(both, first, second, n):
@@ -149,28 +149,29 @@ class TopicInitialiser(Initialiser):
     Expectations would not separate similar topics for a long time; draws do at once.
     """
 
-    n_components: int
-    alpha: float
-    inference: TopicInference
-    learns_alpha: bool
+    lda: LatentDirichletAllocation
 
     def estimated(self, data, random_state):
         frequency = np.asarray(data.X.sum(axis=0, dtype=np.float64)).ravel() + _LEAST_COUNT
         frequency = (frequency / frequency.sum())[:, None]
         # Counts of words and topics in some documents are drawn, from similar topics.
-        noise = random_state.gamma(_NOISE, 1.0 / _NOISE, (data.n_features, self.n_components))
+        noise = random_state.gamma(_NOISE, 1.0 / _NOISE, (data.n_features, self.lda.n_components))
         topics_T = frequency * noise
         chosen = random_state.permutation(len(data))[:_MOST_DOCUMENTS]
-        model = self.model_of(topics_T / topics_T.sum(axis=0), data.mean_length, LocalGibbs())
+        model = self.model_of(topics_T / topics_T.sum(axis=0), data.mean_length)
+        model = replace(model, inference=LocalGibbs())
         rng = np.random.default_rng(drawn_seed(random_state))
         drawn = model.e_step(_tokens(data[np.sort(chosen)]), rng)[0].counts_T + 1e-10 * frequency
         topics_T = 0.5 * drawn / drawn.sum(axis=0) + 0.5 * frequency
-        return self.model_of(topics_T, data.mean_length, self.inference)
+        return self.model_of(topics_T, data.mean_length)
 
-    def model_of(self, topics_T, length, inference):
+    def model_of(self, topics_T, length):
         """Return a model of these topics, with the first alpha and a mean length of documents."""
-        alpha, length = np.full(self.n_components, float(self.alpha)), np.array([length])
-        return LatentDirichletModel(topics_T, alpha, length, inference, self.learns_alpha)
+        lda, alpha = self.lda, self.lda.doc_topic_prior
+        alpha = _CONCENTRATION / lda.n_components if alpha is None else float(alpha)
+        alpha, length = np.full(lda.n_components, alpha), np.array([length])
+        learns_alpha = lda.learn_doc_topic_prior
+        return LatentDirichletModel(topics_T, alpha, length, lda._inference(), learns_alpha)
 
     def stream_model(self, data, random_state):
         model = self.estimated(data, random_state)
@@ -373,12 +374,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return DocumentsInput(self, fresh, n_components, self.semi_supervised)
 
     def _start(self):
-        alpha = self.doc_topic_prior
-        if alpha is None:
-            alpha = _CONCENTRATION / self.n_components
-        return TopicInitialiser(
-            self.n_components, alpha, self._inference(), self.learn_doc_topic_prior
-        )
+        return TopicInitialiser(self)
 
     def _pseudo_statistics(self, model, n_features):
         n_components, smoothing = model.n_components, self.topic_word_prior
@@ -420,7 +416,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     def _blank(self, sizes, n_features, given):
         uniform = np.full((n_features, self.n_components), 1.0 / n_features)
-        return self._start().model_of(uniform, 1.0, self._inference())
+        return TopicInitialiser(self).model_of(uniform, 1.0)
 
     def _bound(self, model, data):
         return self._learning(replace(model, length=np.array([data.mean_length])))
