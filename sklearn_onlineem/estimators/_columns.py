@@ -91,12 +91,16 @@ class NominalColumns:
         categories = {} if fresh else self._fitted.attributes.get("_categories", {})
         table = table_of(X) if fresh or categories else None
         if table is not None and len(table.shape) == 2:
+            names, n_features = names_of(table), table.shape[1]
             if not fresh:
-                if names_of(table) and hasattr(self, "feature_names_in_"):
+                if names and hasattr(self, "feature_names_in_"):
                     _check_feature_names(self, table, reset=False)
                 _check_n_features(self, table, reset=False)
             try:
-                categories = self._first_categories(table, fresh) if fresh else categories
+                if fresh:
+                    known = {"feature_names_in_": names, "n_features_in_": n_features}
+                    nominal = nominal_columns(self._given_family(known), n_features)
+                    categories = first_categories(self, table, nominal, fresh)
                 X = with_codes(table, categories) if categories else X
             except ours(TypeError) as error:
                 raise TypeError(f"X has values that cannot be categories: {error}.") from error
@@ -109,22 +113,6 @@ class NominalColumns:
             self._first_attributes = {**attributes, "_categories": categories}
             attributes = self._first_attributes
         return X, attributes
-
-    def _first_categories(self, table, fresh):
-        """Return the categories of nominal columns of texts or categories, by position."""
-        learnt = self._learnt_prior
-        if learnt is not None:
-            return learnt.categories
-        names, n_features = names_of(table), table.shape[1]
-        known = {"feature_names_in_": names, "n_features_in_": n_features}
-        nominal, found = nominal_columns(self._given_family(known), n_features), {}
-        is_told = fresh != ALL_DATA or codes_are_told(self)
-        for j, n in nominal.items():
-            if j < n_features:
-                categories = first_categories(table[:, j], n is not None or is_told)
-                if categories is not None:
-                    found[j] = categories
-        return found
 
     def _in_container(self, rows, X):
         return self._named(super()._in_container(rows, X), rows)
@@ -282,7 +270,20 @@ def _declared(column):
     return None
 
 
-def first_categories(column, is_told=False):
+def first_categories(estimator, table, nominal, fresh):
+    """Return the categories of the nominal columns of first data, which are not numbers from 0."""
+    if estimator._learnt_prior is not None:
+        return estimator._learnt_prior.categories
+    is_told = fresh != ALL_DATA or codes_are_told(estimator)
+    found = {
+        j: _categories_of(table[:, j], n is not None or is_told)
+        for j, n in nominal.items()
+        if j < table.shape[1]
+    }
+    return {j: categories for j, categories in found.items() if categories is not None}
+
+
+def _categories_of(column, is_told):
     """Return the categories of texts, or of codes from 1 up unless these are told; else None."""
     if has_texts(column):
         found = _declared(column)

@@ -15,7 +15,6 @@ from sklearn_onlineem._kernels._rows import are_ready
 from sklearn_onlineem._typing import Floats, Integers, SequenceData, Where
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.estimators._columns import (
-    codes_are_told,
     first_categories,
     has_texts,
     named,
@@ -36,7 +35,6 @@ from sklearn_onlineem.estimators.sequence_forms import (
     with_columns_of_symbols,
 )
 from sklearn_onlineem.estimators.validation import (
-    ALL_DATA,
     check_in_memory,
     checked_lengths,
     converted,
@@ -100,13 +98,10 @@ class ChainsInput(RowsInput):
         """Return the counts of transitions in sequences, in the columns of the first data."""
         estimator, X, given = self._estimator, form.X, self._estimator.n_symbols
         known = {} if self._fresh else estimator._fitted.attributes.get("_categories", {})
-        if self._fresh and estimator._learnt_prior is not None:
-            known = estimator._learnt_prior.categories
-        elif self._fresh:
-            is_told = self._fresh != ALL_DATA or given is not None or codes_are_told(estimator)
+        if self._fresh:
             table = table_of(X)
-            found = None if table is None else first_categories(table[:, 0], is_told)
-            known = {} if found is None else {0: found}
+            nominal = {} if table is None else {0: given}
+            known = first_categories(estimator, table, nominal, self._fresh)
         values = symbol_column(estimator, with_codes(X, known) if known else X)[:, 0]
         if not self._fresh:
             n_columns = self._estimator.n_features_in_
