@@ -13,7 +13,7 @@ from cases.collapsed_cases import (
 )
 from cases.family_cases import case_of
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import integrate, sparse
+from scipy import sparse
 from scipy.special import gammaln
 
 from sklearn_onlineem.data.rows import Rows
@@ -64,44 +64,6 @@ def test_predictives_are_means_of_densities_over_the_posterior(case, rng):
     assert (np.abs(densities.mean(axis=1) - expected) < 5.0 * error + 1e-12).all()
     # Enough draws to tell, but for rows that are under hardly any of them.
     assert (error < 0.05 * expected).mean() > 0.5
-
-
-def every_row(values, d):
-    return np.array(list(itertools.product(values, repeat=d)), dtype=float)
-
-
-def documents(length, d):
-    rows = every_row(range(length + 1), d)
-    return rows[rows.sum(axis=1) == length]
-
-
-FINITE = [
-    (Bernoulli(), every_row([0, 1], 4)),
-    (Categorical(3), every_row([0, 1, 2], 3)),
-    (Multinomial(), documents(6, 3)),
-    (Poisson(), np.arange(400.0)[:, None]),
-]
-
-
-@pytest.mark.parametrize(("family", "rows"), FINITE, ids=lambda part: type(part).__name__)
-def test_predictives_add_up_to_1(family, rows, rng):
-    d = rows.shape[1]
-    hyperparameters = {"rate": 1.5, "shape": 2.0} if isinstance(family, Poisson) else {}
-    prior = family.prior_statistics(3, n_features=d, **hyperparameters)
-    X, labels = rows[rng.integers(0, min(len(rows), 9), 20)], rng.integers(0, 3, 20)
-    total = np.exp(family.predictive_log_density(given(family, prior, X, labels), rows)).sum(axis=0)
-    assert_allclose(total, 1.0, rtol=1e-12)
-
-
-@pytest.mark.parametrize("family", [Exponential(), FixedShapeGamma(2.5)], ids=repr)
-def test_predictives_integrate_to_1(family, rng):
-    prior = family.prior_statistics(1, n_features=1, shape=2.0, rate=1.5)
-    statistics = given(family, prior, rng.gamma(2.5, 1.0, (5, 1)), np.zeros(5, int))
-
-    def density(x):
-        return np.exp(family.predictive_log_density(statistics, np.array([[x]])))[0, 0]
-
-    assert_allclose(integrate.quad(density, 0.0, np.inf, epsabs=1e-12)[0], 1.0, rtol=1e-8)
 
 
 @by_family

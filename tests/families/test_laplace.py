@@ -64,15 +64,6 @@ def test_the_slope_is_0_to_the_last_digits_where_no_point_is(rng):
         assert_allclose(slopes, 0.0, atol=1e-14)
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 6, 101, 1000])
-def test_without_inertia_locations_are_medians(n, rng):
-    X = rng.standard_normal((n, 4))
-    fitted = FAMILY.m_step(FAMILY.expected_statistics(X, np.full((n, 1), 1.0 / n)))
-    assert_allclose(fitted.location[0], np.median(X, axis=0), rtol=1e-14)
-    distances = np.abs(X - np.median(X, axis=0))
-    assert_allclose(fitted.scale[0], distances.mean(axis=0), rtol=1e-13, atol=1e-280)
-
-
 @pytest.mark.parametrize("n", [6, 7])
 def test_weights_stand_for_repeated_rows_also_where_weights_are_evenly_parted(n, rng):
     X, repeats = rng.standard_normal((n, 2)), np.array([3, 1, 0, 2, 2, 4, 2])[:n]

@@ -1,14 +1,16 @@
 """Hidden chains, with logarithms and without, against sums over all paths."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from cases.enumeration import all_paths, logs
+from cases.enumeration import Enumeration, filtered_by_enumeration, logs
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, rel_entr
 
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
+from sklearn_onlineem.models.terminations import EndState
 
 # States and rows: vectors of all widths, and a state more or less.
 SIZES = [(1, 3), (2, 6), (3, 5), (4, 4), (5, 4), (8, 3), (9, 3), (3, 1)]
@@ -36,40 +38,20 @@ class Chain:
             self.transmat[0, 0] = self.start[-1] = 0.0
             self.rows[-1, -1] = -np.inf
         self.uniforms = rng.random(T)
-        self.paths, self.rtol = all_paths(K, T), TOLERANCES[dtype]
+        self.rtol = TOLERANCES[dtype]
 
-    def joint(self, n_rows=None, ends=True):
-        """log p(path, rows), of the first rows."""
-        paths, transitions = self.paths[:, :n_rows], logs(self.transmat)
-        joint = logs(self.start)[paths[:, 0]] + transitions[paths[:, :-1], paths[:, 1:]].sum(axis=1)
-        joint += self.rows[np.arange(paths.shape[1]), paths].sum(axis=1, dtype=float)
-        return joint + logs(self.final)[paths[:, -1]] * ends
-
-    def posterior(self, **kwargs):
-        joint = self.joint(**kwargs)
-        return np.exp(joint - logsumexp(joint))
-
-    def state_shares(self, t, posterior):
-        return np.bincount(self.paths[:, t], posterior, minlength=len(self.start))
-
-    def filtered_numpy(self):
-        steps = range(len(self.rows))
-        return [self.state_shares(t, self.posterior(n_rows=t + 1, ends=False)) for t in steps]
-
-    def moves(self, posterior):
-        """Expected numbers of moves from a state to another."""
-        counts = np.zeros(self.transmat.shape)
-        for t in range(1, len(self.rows)):
-            np.add.at(counts, (self.paths[:, t - 1], self.paths[:, t]), posterior)
-        return counts
+    def enumerated(self):
+        ending = np.column_stack([self.transmat, self.final])
+        model = SimpleNamespace(start=self.start, transmat=ending, termination=EndState())
+        return Enumeration(model, self.rows.astype(float)), model
 
     def drawn_numpy(self):
         """From the last row to the first, each state given those after it."""
-        posterior, path = self.posterior(), []
+        (chain, _), path = self.enumerated(), []
         for t in reversed(range(len(self.rows))):
-            shares = np.cumsum(self.state_shares(t, posterior))
+            shares = np.cumsum(chain.posterior()[t])
             path.append(np.searchsorted(shares, self.uniforms[t] * shares[-1], "right"))
-            posterior = posterior * (self.paths[:, t] == path[-1])
+            chain.shares = chain.shares * (chain.paths[:, t] == path[-1])
         return np.array(path[::-1])
 
     def called(self, module, name, *options):
@@ -92,12 +74,12 @@ class Chain:
 @by_kind
 def test_posteriors_and_moves(K, T, dtype, has_zeros, module):
     chain = Chain(K, T, dtype, has_zeros)
-    posterior = chain.posterior()
+    expected, _ = chain.enumerated()
     rows, log_likelihood, moves = chain.called(module, "forward_backward")
     tolerances = {"rtol": chain.rtol, "atol": chain.rtol}
-    assert_allclose(log_likelihood, logsumexp(chain.joint()), rtol=chain.rtol)
-    assert_allclose(rows, [chain.state_shares(t, posterior) for t in range(T)], **tolerances)
-    assert_allclose(moves, chain.moves(posterior), **tolerances)
+    assert_allclose(log_likelihood, expected.log_likelihood, rtol=chain.rtol)
+    assert_allclose(rows, expected.posterior(), **tolerances)
+    assert_allclose(moves, expected.transitions(), **tolerances)
 
 
 @by_module
@@ -105,9 +87,10 @@ def test_posteriors_and_moves(K, T, dtype, has_zeros, module):
 @by_kind
 def test_filtered_states(K, T, dtype, has_zeros, module):
     chain = Chain(K, T, dtype, has_zeros)
-    rows, log_likelihood = chain.called(module, "filtered")
-    assert_allclose(log_likelihood, logsumexp(chain.joint()), rtol=chain.rtol)
-    assert_allclose(rows, chain.filtered_numpy(), rtol=chain.rtol, atol=chain.rtol)
+    (expected, model), (rows, log_likelihood) = chain.enumerated(), chain.called(module, "filtered")
+    assert_allclose(log_likelihood, expected.log_likelihood, rtol=chain.rtol)
+    filtered = filtered_by_enumeration(model, chain.rows.astype(float))
+    assert_allclose(rows, filtered, rtol=chain.rtol, atol=chain.rtol)
 
 
 @by_module
@@ -117,7 +100,7 @@ def test_drawn_paths(K, T, dtype, has_zeros, module):
     chain = Chain(K, T, dtype, has_zeros)
     path = chain.drawn_numpy()
     rows, log_likelihood, moves = chain.called(module, "draw_paths", chain.uniforms)
-    assert_allclose(log_likelihood, logsumexp(chain.joint()), rtol=chain.rtol)
+    assert_allclose(log_likelihood, chain.enumerated()[0].log_likelihood, rtol=chain.rtol)
     assert_array_equal(rows, np.eye(K)[path])
     counts = np.zeros((K, K))
     np.add.at(counts, (path[:-1], path[1:]), 1)
@@ -131,8 +114,9 @@ def test_best_paths(K, T, dtype, has_zeros):
     found, path = np.empty(1), np.empty(T, np.int64)
     arrays = chain.start, chain.start, chain.transmat, chain.final
     _log_chains.viterbi(chain.rows, np.array([0, T]), *arrays, found, path, 1)
-    assert_allclose(found, chain.joint().max(), rtol=chain.rtol)
-    assert_array_equal(path, chain.paths[chain.joint().argmax()])
+    expected, _ = chain.enumerated()
+    assert_allclose(found, expected.log_joint.max(), rtol=chain.rtol)
+    assert_array_equal(path, expected.paths[expected.log_joint.argmax()])
 
 
 @pytest.mark.parametrize("leaving", [1.0, 1e-3, 1e-7])

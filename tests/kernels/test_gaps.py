@@ -5,10 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
-from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Spherical, Tied
-from sklearn_onlineem.families.capabilities import Marginals
-from tests.cases.kernel_formulas import NO_LABELS, NONE, normalise_numpy, options_for
 
 SHAPES = [Full(), Tied(), Diagonal(), Spherical()]
 # Rows, features, components: one and two bytes of pattern and more, groups of 8 and of 16.
@@ -88,40 +85,6 @@ def test_marginals_and_what_is_expected(shape, share, n, d, K):
     for row, of_row, found in zip(X[:12], shares, completed, strict=False):
         one = expected_moments(family, parameters, row[None], np.ones((1, K)))[1]
         assert_allclose(found, of_row @ one, rtol=1e-9, atol=1e-9)
-
-
-@by_shape
-@pytest.mark.parametrize("options", [(), ("weights",), ("labels",), ("weights", "labels", "draws")])
-@pytest.mark.parametrize("K", [3, 11])
-def test_e_step(shape, options, K, rng):
-    family, parameters = Gaussian(shape), gaussians(rng, shape, 6, K)
-    X = with_gaps(rng, rng.normal(size=(70, 6)), 0.4)
-    weights, labels, uniforms = options_for(len(X), K)
-    weights = weights if "weights" in options else NONE
-    labels = labels if "labels" in options else NO_LABELS
-    uniforms = uniforms if "draws" in options else NONE
-    log_weights = np.log(rng.dirichlet(np.ones(K)))
-    joint = marginal_log_density(parameters, X) + log_weights
-    shares, log_likelihoods, total = normalise_numpy(joint, weights, labels, uniforms)
-    rows = Rows(X, *(option if option.size else None for option in (weights, labels)))
-    found = np.empty(len(X))
-    counts, statistics, mean = family.marginal_e_step(
-        parameters, log_weights, rows, uniforms if uniforms.size else None, found
-    )
-    n = rows.total_weight
-    assert_allclose(found, log_likelihoods, rtol=1e-10, atol=1e-15)  # 0 of a row without values
-    assert_allclose(mean, total / n, rtol=1e-10)
-    assert_allclose(counts, shares.sum(axis=0) / n, rtol=1e-10, atol=1e-14)
-    some = np.flatnonzero(shares.sum(axis=0) > 0)
-    if len(some) == K:
-        assert_moments(
-            statistics.scale(n), expected_moments(family, parameters, X, shares), rtol=1e-8
-        )
-    default = Marginals.marginal_e_step(
-        family, parameters, log_weights, rows, uniforms if uniforms.size else None
-    )
-    assert_allclose(statistics.mean, default[1].mean, rtol=1e-9, atol=1e-12)
-    assert_allclose(statistics.scatter, default[1].scatter, rtol=1e-9, atol=1e-12)
 
 
 @by_shape

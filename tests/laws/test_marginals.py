@@ -270,29 +270,28 @@ def test_without_values_completion_is_by_means_or_by_the_most_probable_symbols(c
     assert_allclose(found, expected, rtol=1e-12)
 
 
-def sample_options(rng, n):
-    weights, labels = rng.uniform(0.0, 2.0, n), rng.integers(-1, 3, n).astype(np.intc)
-    return [({}, None), ({"sample_weight": weights, "labels": labels}, None), ({}, rng.random(n))]
-
-
 @all_cases
-def test_e_step_is_the_generic_one_by_log_densities_and_statistics(case, rng):
-    family, (X, parameters, _) = case.family, problem(case, rng, n=2500)
-    log_weights = np.log([0.2, 0.3, 0.5])
-    for options, uniforms in sample_options(rng, len(X)):
-        rows, outs = Rows(X, **options), np.empty((2, len(X)))
-        found, expected = (
-            step(parameters, log_weights, rows, uniforms, out)
-            for step, out in zip(
-                (family.marginal_e_step, partial(Marginals.marginal_e_step, family)),
-                outs,
-                strict=True,
-            )
-        )
-        assert_close(found[0], expected[0], rtol=1e-9)
-        assert_close(family.m_step(found[1]), family.m_step(expected[1]), rtol=1e-8, atol=1e-9)
-        assert_allclose(found[2], expected[2], rtol=1e-10)
-        assert_allclose(*outs, rtol=1e-9, atol=1e-9)
+@pytest.mark.parametrize(
+    ("options", "n", "d", "n_components"),
+    [("", 2500, 4, 3), ("weights labels", 70, 9, 11), ("uniforms", 300, 4, 3)],
+)
+def test_e_step_is_the_generic_one_by_log_densities_and_statistics(
+    case, options, n, d, n_components, rng
+):
+    family, (X, parameters, _) = case.family, problem(case, rng, n, d, n_components)
+    weights, labels = rng.uniform(0.0, 2.0, n), rng.integers(-1, n_components, n).astype(np.intc)
+    rows = Rows(X, weights, labels) if "weights" in options else Rows(X)
+    uniforms = rng.random(n) if "uniforms" in options else None
+    log_weights, outs = np.log(rng.dirichlet(np.full(n_components, 3.0))), np.empty((2, n))
+    steps = family.marginal_e_step, partial(Marginals.marginal_e_step, family)
+    found, expected = (
+        step(parameters, log_weights, rows, uniforms, out)
+        for step, out in zip(steps, outs, strict=True)
+    )
+    assert_close(found[0], expected[0], rtol=1e-9)
+    assert_close(family.m_step(found[1]), family.m_step(expected[1]), rtol=1e-8, atol=1e-9)
+    assert_allclose(found[2], expected[2], rtol=1e-10)
+    assert_allclose(*outs, rtol=1e-9, atol=1e-9)
 
 
 @all_cases

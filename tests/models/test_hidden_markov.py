@@ -4,17 +4,17 @@ The objective is U + KL / eta. Both terms are taken from joint densities p(h, v)
 all paths enumerated, and all symbols too in the divergence.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from cases.chains import with_known
+from cases.chains import ChainCase, with_known
 from cases.comparing import assert_close
-from cases.enumeration import all_paths, log_prior_of
+from cases.coordinates import ComponentCoordinates
+from cases.enumeration import Enumeration, all_paths, log_prior_of
 from cases.family_cases import case_of
 from cases.numerical import minimiser
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import softmax
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
@@ -45,39 +45,22 @@ def batch(case, lengths, rng):
     return Sequences(Rows(X), np.concatenate(([0], np.cumsum(lengths))))
 
 
-class Unconstrained:
-    """Models as vectors of log odds and what the family makes of its parameters."""
-
-    def __init__(self, model, case):
-        self.model, self.case = model, case
-        self.rows = model.transmat.copy()
-        # Rows of absorbing states are not learnt.
-        self.free = np.flatnonzero((self.rows > 0).sum(axis=1) > 1)
-
-    def encode(self, model):
-        emissions = self.case.encode(model.parameters)
-        return np.concatenate(
-            [np.log(model.start), np.log(model.transmat[self.free]).ravel(), emissions]
-        )
-
-    def decode(self, vector):
-        n_rows = self.rows[self.free].size
-        start, rows, emissions = np.split(vector, [N_STATES, N_STATES + n_rows])
-        transmat = self.rows.copy()
-        transmat[self.free] = softmax(rows.reshape(len(self.free), -1), axis=1)
-        parameters = self.case.decode(emissions, self.model.parameters)
-        return replace(self.model, start=softmax(start), transmat=transmat, parameters=parameters)
+def coordinates_of(case, model):
+    return ComponentCoordinates(ChainCase(case, None), model)
 
 
-class PartlyKnown(Unconstrained):
+@dataclass
+class PartlyKnown:
     """Models that differ from the old one only in some of s, t, m (means) and c (covariances)."""
 
-    def __init__(self, model, case, learnt):
-        super().__init__(model, case)
-        self.learnt = learnt
+    space: ComponentCoordinates
+    learnt: str
+
+    def encode(self, model):
+        return self.space.encode(model)
 
     def decode(self, vector):
-        new, old = super().decode(vector), self.model
+        new, old = self.space.decode(vector), self.space.model
         start, transmat, mean, covariance = (
             ours if letter in self.learnt else theirs
             for letter, ours, theirs in zip("stmc", _parts(new), _parts(old), strict=True)
@@ -90,27 +73,16 @@ def _parts(model):
     return model.start, model.transmat, model.parameters.mean, model.parameters.covariance
 
 
-def log_joint(model, X):
-    """log p(v, h) for all paths h of one sequence."""
-    paths = all_paths(N_STATES, len(X))
-    log_densities = model.family.log_density(model.parameters, X)
-    emitted = log_densities[np.arange(len(X)), paths].sum(axis=1)
-    return log_prior_of(model, paths) + emitted
+def enumerations(model, data):
+    """All paths of each sequence."""
+    log_densities = model.family.log_density(model.parameters, data.X)
+    return [Enumeration(model, part) for part in np.split(log_densities, data.offsets[1:-1])]
 
 
-def parts(data):
-    return np.split(data.X, data.offsets[1:-1])
-
-
-def posteriors(model, data):
-    """p(h | v) of all paths of each sequence."""
-    return [softmax(log_joint(model, X)) for X in parts(data)]
-
-
-def bound(posteriors, new, data):
+def bound(old, new):
     """U up to a constant: minus the expected log p(v, h) under the old posterior."""
-    pairs = zip(posteriors, parts(data), strict=True)
-    return -np.mean([expectation(shares, log_joint(new, X)) for shares, X in pairs])
+    pairs = zip(old, new, strict=True)
+    return -np.mean([expectation(before.shares, after.log_joint) for before, after in pairs])
 
 
 def expectation(shares, values):
@@ -177,12 +149,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 
 
 def assert_step_is_minimiser(old, data, eta, space, enumerated):
-    shares, lengths = posteriors(old, data), enumerated.all(old, data)
+    evidence, lengths = enumerations(old, data), enumerated.all(old, data)
 
     def objective(vector):
         new = space.decode(vector)
         divergence = sum(length.divergence(old, new) for length in lengths)
-        return bound(shares, new, data) + divergence / eta
+        return bound(evidence, enumerations(new, data)) + divergence / eta
 
     found = space.decode(minimiser(objective, space.encode(old)))
     step, _ = online_step(old, data, eta)
@@ -196,7 +168,7 @@ def assert_step_is_minimiser(old, data, eta, space, enumerated):
 def test_online_step_minimises_bound_plus_divergence(termination, case, enumerated, rng):
     eta = 5.0 if isinstance(termination, EndState) else 0.4
     old, data = draw(termination, case, rng), batch(case, [3, 1, 4, 3, 2], rng)
-    assert_step_is_minimiser(old, data, eta, Unconstrained(old, case), enumerated)
+    assert_step_is_minimiser(old, data, eta, coordinates_of(case, old), enumerated)
 
 
 @pytest.mark.parametrize(
@@ -213,8 +185,8 @@ def test_online_step_minimises_over_what_is_learnt(termination, learnt, rng):
     family = replace(case.family, learns_means="m" in learnt, learns_covariances="c" in learnt)
     known = "".join({"s", "t"} - set(learnt)) + "e" * (not {"m", "c"} & set(learnt))
     old = replace(with_known(draw(termination, case, rng), known), family=family)
-    data = batch(case, [3, 1, 4, 3, 2], rng)
-    assert_step_is_minimiser(old, data, 0.7, PartlyKnown(old, case, learnt), OverPaths)
+    data, space = batch(case, [3, 1, 4, 3, 2], rng), coordinates_of(case, old)
+    assert_step_is_minimiser(old, data, 0.7, PartlyKnown(space, learnt), OverPaths)
 
 
 @all_cases

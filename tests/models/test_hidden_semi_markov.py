@@ -208,37 +208,6 @@ def test_drawn_paths_have_the_expected_statistics(left_censored, termination, rn
         assert_allclose(getattr(found, name), getattr(expected, name), atol=0.03)
 
 
-@beginnings
-def test_samples_have_the_durations_of_the_model(left_censored, rng):
-    model = drawn(rng, left_censored)
-    lengths = Sequences(Rows(np.empty((30, 0))), np.array([0, 30]))
-    own, n = model.own_statistics(lengths), 4000
-    data, states = model.sample(n, rng, lengths)
-    moves, paths = np.zeros((3, 3)), states.reshape(n, 30)
-    changed = paths[:, 1:] != paths[:, :-1]
-    np.add.at(moves, (paths[:, :-1][changed], paths[:, 1:][changed]), 1.0 / n)
-    assert_allclose(moves, own.transitions, atol=0.15)
-    assert_allclose(np.bincount(states) / n, own.emissions.weight, rtol=0.05)
-
-
-@beginnings
-@pytest.mark.parametrize("termination", ENDS[1:], ids=lambda end: type(end).__name__)
-def test_sequences_that_end_by_themselves_have_the_segments_of_the_model(
-    left_censored, termination, rng
-):
-    model = drawn(rng, left_censored, termination=termination)
-    own, n = model.own_statistics(), 4000
-    data, states = model.sample(n, rng)
-    found, expected = np.bincount(states, minlength=3) / n, own.emissions.weight
-    assert_allclose(found, expected, atol=0.15 * expected.max())
-    # What is drawn is as likely as the model says, whose statistics maximise that.
-    path = np.where(np.eye(3, dtype=bool)[states], 0.0, -np.inf)
-    seen = model.e_step(Sequences(Rows(path), data.offsets))[0]
-    for name in ("start", "transitions", "durations", "running"):
-        value = getattr(own, name)
-        assert_allclose(getattr(seen, name), value, atol=0.15 * value.max())
-
-
 def test_densities_that_are_far_apart_lose_no_path(rng):
     """A state that rows speak against by thousands of nats may be what its durations demand."""
     model, data = drawn(rng, kind="zeros"), sequences(rng, scale=2000.0, lengths=[60, 31])

@@ -58,13 +58,6 @@ def test_own_statistics_are_expectations_over_documents(rng):
     assert_allclose(own.mean_logs, mean_logs)
 
 
-def test_m_step_of_own_statistics_is_the_identity(rng):
-    model = drawn_model(rng)
-    assert_close(model.m_step(model.own_statistics()), model, rtol=1e-10)
-    known = replace(model, learns_alpha=False)
-    assert known.m_step(known.own_statistics()).alpha is known.alpha
-
-
 @pytest.mark.parametrize("eta", [0.3, 5.0])
 def test_a_step_minimises_bound_plus_divergence(eta, rng):
     """U + KL / eta, minimised numerically over topics and alpha."""

@@ -265,16 +265,3 @@ def test_information_criteria_count_as_hmmlearns(name, rng):
     theirs = pair.theirs(3).fit(pair.X, LENGTHS)
     assert ours.bic(pair.X, lengths=LENGTHS) == pytest.approx(theirs.bic(pair.X, LENGTHS))
     assert ours.aic(pair.X, lengths=LENGTHS) == pytest.approx(theirs.aic(pair.X, LENGTHS))
-
-
-@pytest.mark.parametrize("prior", [1.0, 3.0])
-def test_structural_zeros_stay(prior, rng):
-    pair = poisson_pair(rng, transmat_prior=prior, startprob_prior=prior)
-    left_to_right = np.array([[0.6, 0.4, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 1.0]])
-    ours = pair.ours(max_iter=10).set_params(transmat_init=left_to_right, startprob_init=[1, 0, 0])
-    theirs = pair.theirs(10)
-    theirs.transmat_, theirs.startprob_ = left_to_right.copy(), np.array([1.0, 0.0, 0.0])
-    ours.fit(pair.X, lengths=LENGTHS), theirs.fit(pair.X, LENGTHS)
-    for name in pair.names:
-        assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-8, atol=1e-8)
-    assert_array_equal(ours.transmat_[left_to_right == 0], 0.0)
