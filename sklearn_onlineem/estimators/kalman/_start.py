@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_onlineem._checks import check_columns
 from sklearn_onlineem.data.sequences import Sequences, SequencesWithInputs
 from sklearn_onlineem.estimators._start import Initialiser, climbed, likeliest
-from sklearn_onlineem.estimators.kalman._system import SHAPES, System
+from sklearn_onlineem.estimators.kalman._system import SHAPES, System, varying_names
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.families.gaussian import variance_floor
 from sklearn_onlineem.models.coordinates import coordinates_of
@@ -118,10 +118,7 @@ class SystemInitialiser(Initialiser):
             is_large = n_lags(system.n_states, n_features) * n_features > _MOST_LAGGED
             names = ["pca"] if is_told or is_large else ["pca", "cca"]
         # A start knows the mean of what varies in time.
-        means = {
-            name: x.mean(axis=0) if x.ndim > len(system.fields[name].axes) else x
-            for name, x in known.items()
-        }
+        means = known | {name: known[name].mean(axis=0) for name in varying_names(known)}
 
         def begun(states, rng):
             arrays = start_arrays(X, begins, system.n_states, means, states, rng, inputs)

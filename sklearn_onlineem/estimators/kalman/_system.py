@@ -40,6 +40,10 @@ _PARTS = {"initial": "initial", "transition": "transitions", "observation": "emi
 _RELATIVE_FLOOR, _STRUCTURE_FLOOR = 1e-6, 1e-12
 
 
+def varying_names(arrays):
+    return [name for name in VARYING if np.ndim(arrays.get(name)) > len(FIELDS[name].axes)]
+
+
 @dataclass(frozen=True)
 class System:
     """Parameters of an estimator that describe its linear dynamical system.
@@ -100,12 +104,9 @@ class System:
             for name, value in self.given.items()
         }
         params = {name: block_diag(*[mask] * n).astype(bool) for name, mask in self.params.items()}
-        tied = None
-        if self.tied is not None:
-            tied = np.array([
-                block_diag(*(turn * (i == j) for i in range(n))) for j in range(n)
-                for turn in self.tied
-            ])  # fmt: skip
+        tied = self.tied
+        if tied is not None:
+            tied = np.array([np.kron(np.diag(one), turn) for one in np.eye(n) for turn in tied])
         cycles = tuple(
             slice(j * k + own.start, j * k + own.stop) for j in range(n) for own in self.cycles
         )
@@ -191,8 +192,7 @@ class System:
         return self.sizes["k"]
 
     def _varies(self, name):
-        is_given = name in VARYING and np.ndim(self.given[name]) > len(FIELDS[name].axes)
-        return is_given or name in self.varying
+        return name in self.varying or name in varying_names(self.given)
 
     @cached_property
     def entries(self):
@@ -374,10 +374,9 @@ class System:
         for part, shape in zip(_PARTS.values(), shapes, strict=True):
             fields = {name: field for name, field in self.fields.items() if field.part == part}
             values = {field.parameter: arrays[name] for name, field in fields.items()}
-            for name, field in fields.items():
-                if name in VARYING and arrays[name].ndim > len(field.axes):
-                    varying[name] = arrays[name]
-                    values[field.parameter] = np.zeros_like(arrays[name][0])
+            for name in (name for name in varying_names(arrays) if name in fields):
+                varying[name] = arrays[name]
+                values[fields[name].parameter] = np.zeros_like(arrays[name][0])
             values.setdefault("matrix", np.empty((self.n_states, 0)))
             if part == "initial":
                 start = values["covariance"]

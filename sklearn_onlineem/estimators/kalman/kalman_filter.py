@@ -22,7 +22,7 @@ from sklearn_onlineem.estimators._start import LearntPrior, TakesPrior
 from sklearn_onlineem.estimators.fitted import exposed, fitted_property
 from sklearn_onlineem.estimators.inputs import InputsReader, TakesInputs
 from sklearn_onlineem.estimators.kalman._start import START_STATES, SystemInitialiser
-from sklearn_onlineem.estimators.kalman._system import SHAPES, System, system_prior
+from sklearn_onlineem.estimators.kalman._system import SHAPES, System, system_prior, varying_names
 from sklearn_onlineem.estimators.learning import generator
 from sklearn_onlineem.estimators.parameters import COUNT, by_name, estimator, parameter
 from sklearn_onlineem.estimators.sequences import SequenceEstimator
@@ -30,7 +30,6 @@ from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context, filled
 from sklearn_onlineem.families import Gaussian
 from sklearn_onlineem.models.linear_dynamical import (
-    FIELDS,
     FIELDS_WITH_INPUTS,
     VARYING,
     LinearDynamicalModel,
@@ -330,8 +329,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
             varying = fitted.state.model.varying
             names = () if varying is None else [*varying.given]
         else:
-            given = {name: np.ndim(getattr(self, name)) for name in VARYING}
-            names = [name for name, ndim in given.items() if ndim > len(FIELDS[name].axes)]
+            names = varying_names(vars(self))
         if names:
             raise ValueError(
                 f"{type(self).__name__}: {what} with {names[0]} that vary in time; pass whole"
@@ -643,8 +641,8 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
         return LinearDynamicalModel.own_parts
 
     def _blank(self, sizes, n_features, given):
-        ndims = {name: np.ndim(given.get(f"{name}_")) for name in VARYING}
-        system = self._system(n for n, ndim in ndims.items() if ndim > len(FIELDS[n].axes))
+        arrays = {name.removesuffix("_"): values for name, values in given.items()}
+        system = self._system(varying_names(arrays))
         n_features = max(n_features, sizes.get("k", 0) // (system.n_of_column or MOST))
         system = replace(system.of_columns(int(n_features)), n_inputs=sizes.get("m", 0))
         return system.known_model(system.known(n_features, given))
