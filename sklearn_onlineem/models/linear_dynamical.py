@@ -57,7 +57,7 @@ from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
 from sklearn_onlineem.models.coordinates import Coordinates, Node, within
 from sklearn_onlineem.models.forecasts import NormalForecast
 from sklearn_onlineem.models.regression import Regression, coordinates_of_regression
-from sklearn_onlineem.models.terminations import UNKNOWN_LENGTHS, Lengths
+from sklearn_onlineem.models.terminations import NEEDS_LENGTHS, UNKNOWN_LENGTHS, Lengths
 from sklearn_onlineem.statistics import Moments, combine
 
 # A level is new if it is so far off, as a square in units of the covariance of a row, and if it
@@ -1271,9 +1271,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         self, n: int, rng: Generator, like: Lengths | None = None
     ) -> tuple[Sequences, Floats]:
         if like is None:
-            raise ValueError(
-                "Lengths are not modelled: pass `like`, data with lengths to draw from."
-            )
+            raise ValueError(NEEDS_LENGTHS)
         if self.n_inputs and not isinstance(like, SequencesWithInputs):
             raise ValueError("Inputs are not modelled: pass sequences that have them.")
         if self.n_inputs:

@@ -23,6 +23,7 @@ from sklearn_onlineem.families._e_step import drawn_from
 # Rows of the horizon of shorter pieces of sequences, and the share of their own occupancies.
 HORIZON = 300
 OWN_SHARE = 0.5
+NEEDS_LENGTHS = "Lengths are not modelled: pass `like`, data with lengths to draw from."
 UNKNOWN_LENGTHS = "lengths of sequences are given, not modelled, and unknown before first data."
 
 # Chains without an end count as if they ended once in so many steps.
@@ -157,9 +158,7 @@ class GivenLength(Termination):
 
     def _sample_lengths(self, n, rng, like):
         if like is None:
-            raise ValueError(
-                "Lengths are not modelled: pass `like`, data with lengths to draw from."
-            )
+            raise ValueError(NEEDS_LENGTHS)
         return like.draw_lengths(n, rng)
 
     def size_of(self, data: Sequences) -> float:

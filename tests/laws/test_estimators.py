@@ -207,13 +207,13 @@ def test_starts_from_many_rows_keep_labelled_ones(n_labelled, rng):
     labels[-1] = 3
     rows = Rows(rng.random((200_000, 1)))
     seeds = [np.random.RandomState(0) for _ in range(3)]
-    chosen = _some_rows(replace(rows, labels=labels), 4, seeds[0])
+    chosen = _some_rows(replace(rows, labels=labels), 4, 2**16, seeds[0])
     kept = np.bincount(labels[chosen] + 1)[1:]
     assert (kept >= np.minimum(np.bincount(labels + 1)[1:], 1024)).all()
     assert len(chosen) <= 2**16 + 4 * 1024
     assert_array_equal(chosen, np.unique(chosen))
     unlabelled = np.sort(seeds[1].choice(200_000, 2**16, replace=False))
-    assert_array_equal(_some_rows(rows, 4, seeds[2]), unlabelled)
+    assert_array_equal(_some_rows(rows, 4, 2**16, seeds[2]), unlabelled)
 
 
 def test_more_labels_match_better(rng):

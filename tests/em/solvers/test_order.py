@@ -54,7 +54,7 @@ def test_a_fit_sees_every_row(short_runs, rng):
 def test_memory_does_not_grow_with_the_number_of_observations():
     tracemalloc.start()
     order = next(shuffled(10**8, 1000, np.random.default_rng(0)))
-    some = _some_rows(Lazy(10**8), 2, np.random.RandomState(0))
+    some = _some_rows(Lazy(10**8), 2, 2**16, np.random.RandomState(0))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(order) > 10**5 and len(np.unique(some)) == len(some) > 10**4
