@@ -19,11 +19,6 @@ from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.families.gaussian import variance_floor
 from sklearn_onlineem.models.coordinates import coordinates_of
 
-
-def _outputs(data):
-    return data.outputs if isinstance(data, SequencesWithInputs) else data
-
-
 # Pseudo-rows of a stream's start, by parameters of the model per feature; share of those of
 # emissions that lasts.
 _START_SHARE, _LASTING = 0.2, 0.1
@@ -40,7 +35,7 @@ _START_POWERS = -3.0, 1.0
 
 def _scales(data):
     """Return, by columns, mean squares of changes of rows, and variances; 1 instead of 0."""
-    X, begins = filled(_outputs(data))
+    X, begins = filled(data)
     changes = np.diff(X, axis=0)[~begins[1:]]
     squares = (changes**2).mean(axis=0) if len(changes) else np.zeros(X.shape[1])
     return [np.where(part > 0.0, part, 1.0) for part in (squares, (X - X[0]).var(axis=0))]
@@ -97,7 +92,7 @@ class SystemInitialiser(Initialiser):
                 f" n_samples={data.n_rows}. Pass more rows, or initial values of all arrays that"
                 " are learnt."
             )
-        X, _ = filled(_outputs(data))
+        X, _ = filled(data)
         if len(X) > 1 and (X == X[0]).all():
             warn_user("All rows are equal.", ConvergenceWarning)
         return self._guessed(data, random_state)
@@ -106,7 +101,7 @@ class SystemInitialiser(Initialiser):
         if self.system.n_of_column:
             return self._of_structure(data)
         system, n_features = self.system.of(data), data.n_features
-        X, begins = filled(_outputs(data))
+        X, begins = filled(data)
         inputs = data.X[: len(X), : 2 * system.n_inputs].astype(np.float64)
         reg_covar = None if system.reg_covar == "relative" else system.reg_covar
         floor, names = variance_floor(X, None, reg_covar), [self.init]
@@ -216,6 +211,7 @@ def filled(data):
     A missing value is on the straight line between its neighbours in the sequence, or is the
     nearest one, or the mean of the column if the sequence has none.
     """
+    data = data.outputs if isinstance(data, SequencesWithInputs) else data
     n_rows = min(len(data.X), _MOST_FILLED_ROWS)
     X = data.X[:n_rows].astype(np.float64)
     begins = np.zeros(n_rows, dtype=bool)
@@ -491,8 +487,7 @@ def with_periods(model, data, cycles, random_state=None):
 
     `cycles` are the slices of their states. With a random state, one model has periods at random.
     """
-    rows = data.outputs if model.n_inputs else data
-    X, begins = filled(rows)
+    X, begins = filled(data)
     if model.n_inputs:
         now = data.X[: len(X), model.n_inputs : data.n_inputs]
         X = X - now @ model.emissions.matrix[:, model.n_components :].T
