@@ -35,15 +35,13 @@ class Block(NamedTuple):
     transitions : ndarray of shape (m, m)
         Of the states to the next ones; start values of entries that are learnt.
     learnt : ndarray of bool of shape (m, m)
-        Entries of these that are learnt.
+        Entries of these that are learnt; first states in their columns have the mean 0 and the
+        variance of the series, and others are diffuse.
     noise : ndarray of shape (m,)
         Variances to start from, in units of that of changes of the series; 0 for states without
         noise.
     outputs : dict of ndarray of shape (m,)
         By names: linear functions of the states that are shown. The first is a part of the series.
-    has_prior : bool, default=False
-        Whether first states have the mean 0 and the variance of the series; otherwise they are
-        diffuse.
     tied : ndarray of shape (n_directions, m, m), default=None
         Directions in which learnt entries change together; states that a direction joins have noise
         of one variance. None: there are none.
@@ -53,7 +51,6 @@ class Block(NamedTuple):
     learnt: NDArray[np.bool_]
     noise: Floats
     outputs: dict[str, Floats]
-    has_prior: bool = False
     tied: Floats | None = None
 
 
@@ -118,7 +115,8 @@ class Trend(Component):
     Parameters
     ----------
     damped : bool, default=False
-        Whether the slope fades at a rate :math:`\phi` that is learnt; otherwise it is 1.
+        Whether the slope fades at a rate :math:`\phi` that is learnt, and the first one has the
+        mean 0 and the variance of the series; otherwise :math:`\phi` is 1.
 
     Examples
     --------
@@ -218,7 +216,7 @@ class Autoregression(Component):
         p = int(self.order)
         A, first = np.eye(p, k=-1), np.eye(p)[0]
         A[0, 0] = 0.5
-        return Block(A, np.outer(first, np.ones(p)) > 0.0, first, {"autoregression": first}, True)
+        return Block(A, np.outer(first, np.ones(p)) > 0.0, first, {"autoregression": first})
 
 
 @dataclass(frozen=True)
@@ -275,7 +273,7 @@ class Cycle(Component):
         turns = turn if self.period else [np.eye(2), rotation(4.0)]
         noise = np.full(2, 0.1 * (not self.fixed))
         outputs, tied = {"cycle": np.array([1.0, 0.0])}, np.reshape(turns, (-1, 2, 2))
-        return Block(A, np.full((2, 2), self.damped), noise, outputs, self.damped, tied)
+        return Block(A, np.full((2, 2), self.damped), noise, outputs, tied)
 
 
 # Where the rate of a cycle that is learnt starts, and a period until data tell it.
@@ -374,7 +372,6 @@ def assembled(structure: object) -> Assembled:
             blocks.append(block)
             names.append(part)
     noise = np.concatenate([block.noise for block in blocks])
-    has_prior = np.concatenate([np.full(len(block.noise), block.has_prior) for block in blocks])
     observation, outputs, begin = np.zeros(len(noise)), {}, 0
     A, learnt = np.zeros((len(noise),) * 2), np.zeros((len(noise),) * 2, dtype=bool)
     kinds, tied, cycles = [type(part) for part in names], [], []
@@ -395,4 +392,6 @@ def assembled(structure: object) -> Assembled:
             outputs[name + suffix][own] = output
         begin = own.stop
     directions = np.array(tied) if tied else None
+    # Beside diffuse first states, likelihoods of learnt rates have no maximum.
+    has_prior = learnt.any(axis=0)
     return Assembled(A, learnt, noise, outputs, observation, has_prior, directions, cycles)

@@ -13,12 +13,13 @@
 #define LOG_2_PI 1.8378770664093453
 
 /* Equations that enter the triangle together, and their share in it that is nothing; the least
- * derivative, as products of smaller ones are slow, and how often these are looked for; the least
- * product of precisions whose logarithm is not yet taken. */
+ * derivative, as products of smaller ones are slow, and after how many rows these are looked for, and
+ * covariances made symmetric, as systems whose states grow move the rest away; the least product of
+ * precisions whose logarithm is not yet taken. */
 #define ROWS_OF_BLOCK 16
 #define FORGOTTEN 1e-20
 #define LEAST_DERIVATIVE 1e-200
-#define ROWS_UNTIL_LOOK 64
+#define ROWS_UNTIL_LOOK 16
 #define LEAST_PRODUCT 1e-100
 
 typedef struct {
@@ -126,8 +127,9 @@ SIMD_INLINE void apply(
         add_scaled(space->values[e], x + from[e] * n, n, out + to[e] * n);
 }
 
-/* space->square P <- A P A', or A' P A */
-SIMD_INLINE void apply_twice(const NoiseSpace *space, int transposes, ptrdiff_t k, ptrdiff_t W)
+/* space->square P <- A P A', or A' P A, at row t */
+SIMD_INLINE void apply_twice(
+    const NoiseSpace *space, int transposes, ptrdiff_t k, ptrdiff_t W, ptrdiff_t t)
 {
     if (k == 1) {
         space->square[0] *= space->values[0] * space->values[0];
@@ -138,6 +140,7 @@ SIMD_INLINE void apply_twice(const NoiseSpace *space, int transposes, ptrdiff_t 
         for (ptrdiff_t j = 0; j < k; j++) space->square[j * W + i] = space->work[i * W + j];
     apply(space, transposes, space->square, k, W, space->work);
     copy(space->work, k * W, space->square);
+    if (t % ROWS_UNTIL_LOOK == 0) symmetrise(space->square, k, W);
 }
 
 SIMD_INLINE void move_columns(NoiseSpace *space, int transposes, ptrdiff_t k, ptrdiff_t M)
@@ -221,8 +224,7 @@ SIMD_INLINE void filter_noise_sized(
             space->precisions[at] = precision;
             for (ptrdiff_t i = 0; i < M; i++) space->block[n * M + i] = unit * error[i];
             if (++n < ROWS_OF_BLOCK) continue;
-            reflect_in(space, n, q, M, space->row);
-            n = 0;
+            reflect_in(space, n, q, M, space->row), n = 0;
         }
         if (t + 1 == task->T) break;
         if (task->keeps) {
@@ -235,7 +237,7 @@ SIMD_INLINE void filter_noise_sized(
                 for (ptrdiff_t j = 0; j < q; j++)
                     if (fabs(space->columns[i * M + j]) < LEAST_DERIVATIVE)
                         space->columns[i * M + j] = 0;
-        apply_twice(space, 0, k, W);
+        apply_twice(space, 0, k, W, t);
         for (ptrdiff_t i = 0; i < k; i++) {
             space->square[i * W + i] += task->Q[i];
             for (ptrdiff_t s = 0; s < S; s++) space->columns[i * M + q + s] += task->b[i];
@@ -272,8 +274,7 @@ SIMD_INLINE void solve_noise_sized(
         double *RESTRICT error = space->errors + at * M;
         if (isnan(task->X[at * S])) continue;
         const double precision = space->precisions[at];
-        log_det += LOG_2_PI;
-        product *= precision;
+        log_det += LOG_2_PI, product *= precision;
         if (!(product > LEAST_PRODUCT && product < 1 / LEAST_PRODUCT))
             log_det -= log(product), product = 1;
         at_best_start(space, q, M, error);
@@ -383,7 +384,7 @@ SIMD_INLINE void smooth_noise_sized(
                     excess(space->columns + i * M, space->square[i * W + i], q, S);
         if (task->keeps) add_covariances(task, space, t - 1, W, sums);
         move_columns(space, 1, k, M);
-        apply_twice(space, 1, k, W);
+        apply_twice(space, 1, k, W, t);
         if (task->keeps) add_means(task, space, t - 1, W, M, sums);
     }
 }

@@ -444,12 +444,11 @@ def evidence(model, data):
     if data.before is not None:
         yield model.e_step(data[:1])
     parts = _with_equal_gaps(model, data) if _has_independent_noise(model) else None
-    if parts is None:
-        for opening in openings(model, data):
-            yield opening.evidence()
-    else:
-        for part in parts:
-            yield _evidence_of_noise(model, *part)
+    sums = [_evidence_of_noise(model, *part) for part in parts or ()]
+    # Covariances of the kernel are not as exact where states grow.
+    if not (sums and all(np.isfinite(log_likelihood) for _, log_likelihood in sums)):
+        sums = (opening.evidence() for opening in openings(model, data))
+    yield from sums
 
 
 def _has_independent_noise(model):

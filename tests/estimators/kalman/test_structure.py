@@ -289,8 +289,8 @@ def test_periods_of_cycles_are_found(rng):
     kalman = KalmanFilter(structure=structure).fit(X)
     assert_allclose(periods(kalman), [5.0, 16.0], rtol=0.25)
     # A sequence of one row has no spectrum.
-    started = clone(kalman).set_params(max_iter=0).fit([X[:1], X])
-    assert_allclose(periods(started), [5.0, 16.0], rtol=0.25)
+    both = clone(kalman).fit([X[:1], X])
+    assert_allclose(periods(both), [5.0, 16.0], rtol=0.25)
     assert [*kalman.decompose(X)] == ["level", "cycle 1", "cycle 2"]
     # Further starts have other periods, and some end at lower maxima.
     for seed in range(4):
@@ -317,6 +317,18 @@ def test_of_cycles_of_known_periods_rates_and_noise_are_learnt(rng):
     assert (kalman.initial_state_covariance_.diagonal() == np.inf).all()
     theirs = theirs_of(X, kalman, level="llevel", cycle=True, stochastic_cycle=True)
     assert_allclose(kalman.score(X), theirs.loglike(their_parameters(kalman)[:-1]), rtol=1e-8)
+
+
+def test_damped_slopes_cannot_pass_for_seasons(rng):
+    X = rng.normal(size=(60, 1)).cumsum(axis=0)
+    kalman = KalmanFilter(structure=Trend(damped=True) + Season(2)).fit(X)
+    assert kalman.converged_
+    # With a diffuse first slope, the likelihood of slopes that alternate is infinite.
+    scores, A = [], kalman.transition_matrices_.copy()
+    for A[1, 1] in -1.0 + np.array([1e-4, 1e-8]):
+        scores.append(clone(kalman).set_params(max_iter=0).fit(X))
+        scores[-1].transition_matrices_ = A
+    assert_allclose(*(filtered.score(X) for filtered in scores), atol=1.0)
 
 
 def test_fixed_cycles_are_harmonic_regressions(rng):
