@@ -40,13 +40,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, depth": 12,
     "members of OnlineEM": 69,
     "Python files": 206,
-    "Python code": 32_248,
-    "Python docstrings": 15_183,
+    "Python code": 32_245,
+    "Python docstrings": 15_182,
     "kernel files": 62,
     "kernel code": 15_542,
     "public names": 110,
     "import circles": 0,
-    "test code": 41_567,
+    "test code": 41_562,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

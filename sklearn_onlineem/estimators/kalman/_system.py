@@ -205,14 +205,13 @@ class System:
         unknown = [name for name in names if name not in known]
         if unknown:
             raise ValueError(f"em_vars has {unknown[0]!r}; it may have {', '.join(known)}.")
-        params = {} if self.params is None else self.params
-        axes = {
-            # Masks of variances as well.
-            name: f"{field.axes} {field.axes[0]}" if self._shape(name) == Diagonal() else field.axes
-            for name, field in known.items()
-        }
-        told = {name: name in names for name in known} | dict(params)
-        learnt = masked_parts(told, axes, self.n_states)
+        learnt = {name: name in names for name in known}
+        if self.params:
+            axes = {name: field.axes for name, field in known.items()}
+            for name in axes:
+                if self._shape(name) == Diagonal():  # Masks of variances as well.
+                    axes[name] += f" {axes[name][0]}"
+            learnt = masked_parts(learnt | dict(self.params), axes, self.n_states)
         for name, mask in learnt.items():
             if mask is not False and self._varies(name):
                 raise ValueError(
