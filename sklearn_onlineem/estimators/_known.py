@@ -79,10 +79,11 @@ class Settable(Generic[Value]):
         seen = instance._seen()
         if self.read is not None:
             return frozen(self.read(seen))
-        part = self._among(seen.model_.parts)
+        model = seen._fitted.state.model  # `model_` would make all of it read-only.
+        part = self._among(model.parts)
         if part is None:
             raise AttributeError(f"{self.name} requires {self.requires}.")
-        values = part.get(seen.model_)
+        values = part.get(model)
         return frozen(values if part.axes is None else exposed(seen, values))
 
     def _among(self, parts):

@@ -640,13 +640,15 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     is_chained = True
 
     own_parts = tuple(_part(name, field) for name, field in FIELDS_WITH_INPUTS.items())
+    # Known arrays have no standard errors.
+    _known_parts = tuple(part._replace(kind=None) for part in own_parts)
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        # Known arrays have no standard errors.
+        every = zip(self.own_parts, self._known_parts, FIELDS_WITH_INPUTS.values(), strict=True)
         return tuple(
-            part._replace(kind=part.kind if self._learns(field) else None)
-            for part, field in zip(self.own_parts, FIELDS_WITH_INPUTS.values(), strict=True)
+            part if self._learns(field) else known
+            for part, known, field in every
             if self.n_inputs or field.parameter != "inputs"
         )
 
