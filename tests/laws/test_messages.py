@@ -569,8 +569,8 @@ PoissonHMM(2, max_duration=5).fit(COUNTS) -> max_duration of PoissonHMM requires
 PoissonHMM(2, left_censored=True).fit(COUNTS) -> left_censored of PoissonHMM requires durations
 PoissonHMM(2, durationprob_init=np.ones((2, 5)) / 5).fit(COUNTS) ->
     durationprob_init of PoissonHMM requires durations
-PoissonHMM(2, durationprob_prior=2.0).partial_fit(COUNTS) ->
-    durationprob_prior of PoissonHMM requires durations
+chain(prior=each, durationprob_prior=2.0).partial_fit(X) for each in (None, CHAIN) ->
+    durationprob_prior of .* requires durations
 PoissonHMM(2, params={'durationprob': False}).fit(COUNTS) ->
     'durationprob' of params requires durations
 PoissonHMM(2, durations='poisson', max_duration=each).fit(COUNTS) for each in (0, 2.5) ->
