@@ -66,15 +66,6 @@ def test_the_rate_is_that_of_em(fitted):
     assert_allclose((gaps[1] / gaps[0]) ** 0.1, rate, atol=0.015)
 
 
-def test_one_component_has_the_errors_of_a_median(rng):
-    X = rng.laplace([0.0, 5.0], [1.0, 3.0], (801, 2))
-    mixture = LaplaceMixture(1).fit(X)
-    errors = standard_errors(mixture, X).errors
-    assert_allclose(errors["locations_"], mixture.scales_ / np.sqrt(801.0))
-    assert_allclose(errors["scales_"], mixture.scales_ / np.sqrt(801.0))
-    assert_allclose(missing_information(mixture, X).eigenvalues, 0.0, atol=1e-12)
-
-
 def test_scores_of_priors_are_derivatives_of_their_divergence(rng):
     family, prior = Laplace(), Laplaces(rng.normal(size=(2, 3)), rng.uniform(0.5, 2.0, (2, 3)))
     parameters = Laplaces(rng.normal(size=(2, 3)), rng.uniform(0.5, 2.0, (2, 3)))

@@ -191,34 +191,30 @@ def test_live_filters_forecast_from_lags_that_are_missing(durations, rng):
 def test_forecasts_where_the_last_lags_are_missing(rng):
     hmm, X, u = known(rng, 2, 1), rng.normal(size=(6, P)), rng.normal(size=(9, 1))
     X[4] = np.nan
-    mean = hmm.forecast(X, 3, inputs=u[:6], future_inputs=u[6:])
+    mean, covariance = hmm.forecast(X, 3, return_cov=True, inputs=u[:6], future_inputs=u[6:])
     # Row 4 is expected, row 5 is known, and the state is that after row 3.
-    expected, state = np.zeros((3, P)), hmm.filter(X[:4], inputs=u[:4])[-1]
+    expected, second, state = 0.0 * mean, 0.0 * covariance, hmm.filter(X[:4], inputs=u[:4])[-1]
     for path in product(range(K), repeat=6):
-        share, rows = state[path[0]], list(X[:4])
+        share, rows, spread = state[path[0]], list(X[:4]), np.zeros((2 * P, 2 * P))
         for t, (i, j) in enumerate(pairwise(path), start=4):
             share *= hmm.transmat_[i, j]
             row = hmm.coef_[j] @ [*rows[-1], *rows[-2], *u[t]] + hmm.intercept_[j]
             rows.append(X[t] if t == 5 else row)
+            change = np.vstack([hmm.coef_[j][:, : 2 * P], np.eye(P, 2 * P)])
+            spread = change @ spread @ change.T
+            spread[:P, :P] += hmm.covariances_[j]
+            if t == 5:
+                spread[:P] = spread[:, :P] = 0.0
             if t > 5:
-                expected[t - 6] += share * row / K ** (8 - t)
+                each = share / K ** (8 - t)
+                expected[t - 6] += each * row
+                second[t - 6] += each * (spread[:P, :P] + np.outer(row, row))
     assert_allclose(mean, expected, rtol=1e-9, atol=1e-12)
+    between = np.einsum("si,sj->sij", expected, expected)
+    assert_allclose(covariance, second - between, rtol=1e-9, atol=1e-12)
     X[:5] = np.nan
     with pytest.raises(ValueError, match="sequence 0 never has 2 observed rows"):
         hmm.forecast(X, inputs=u[:6], future_inputs=u[6:7])
-
-
-def test_states_with_durations(rng):
-    X, u, _ = switching(rng, 300)
-    hmm = RegressionHMM(2, durations="poisson", max_duration=80, random_state=0).fit(X, inputs=u)
-    mean = hmm.forecast(X, 3, inputs=u, future_inputs=u[:3])
-    of_each = hmm.coef_[:, 0] * u[:3] + hmm.intercept_
-    proba = hmm.predict_next_proba(X, 3, inputs=u)
-    assert_allclose(mean[:, 0], (proba.T * of_each).sum(axis=0), rtol=1e-9)
-    live = hmm.live_filter()
-    for row, value in zip(X, u, strict=True):
-        live.update(row, inputs=[value])
-    assert_allclose(live.forecast(3, inputs=u[:3, None]), mean, rtol=1e-7)
 
 
 @pytest.mark.parametrize("left_censored", [False, True])

@@ -18,7 +18,7 @@ from sklearn_onlineem import (
     StreamPipeline,
     combine_estimators,
 )
-from sklearn_onlineem.diagnostics import EarlyStopping, standard_errors
+from sklearn_onlineem.diagnostics import EarlyStopping
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import Online
 from sklearn_onlineem.families import GaussianRegression
@@ -102,18 +102,6 @@ def test_covariances_of_the_noise(covariance_type, rng):
     assert_allclose(mixture.covariances_, expected[covariance_type], rtol=1e-8)
     n_coefficients, n_variances = 8, {"full": 3, "diag": 2, "spherical": 1}[covariance_type]
     assert mixture.model_.n_parameters() == n_coefficients + n_variances
-
-
-def test_standard_errors_of_one_regression_are_those_of_least_squares(rng):
-    """Of maximum likelihood: the noise is divided by n."""
-    X, Y = two_targets(rng)
-    mixture = RegressionMixture().fit(X, Y)
-    found = standard_errors(mixture, X, y=Y)
-    inputs = np.column_stack([X, np.ones(300)])
-    roots = np.sqrt(np.diag(np.linalg.inv(inputs.T @ inputs)))
-    expected = np.sqrt(np.diag(mixture.covariances_[0]))[:, None] * roots
-    assert_allclose(found.errors["coef_"][0], expected[:, :3], rtol=1e-5)
-    assert_allclose(found.errors["intercept_"][0], expected[:, 3], rtol=1e-5)
 
 
 # --------------------------------------------------------------------------- lines that cross
