@@ -16,7 +16,6 @@ from sklearn_onlineem import (
     PrequentialSearch,
     RegressionMixture,
     StreamPipeline,
-    combine_estimators,
 )
 from sklearn_onlineem.diagnostics import EarlyStopping
 from sklearn_onlineem.distributed import DistributedEM
@@ -79,13 +78,6 @@ def test_batches_at_harmonic_rates_are_least_squares_of_all_rows(rng):
             mixture.partial_fit(X[rows], Y[rows])
         assert_least_squares(mixture, LinearRegression().fit(X, Y))
         assert mixture.n_samples_seen_ == 300
-
-
-def test_merged_regressions_are_least_squares_of_all_rows(rng):
-    X, Y = two_targets(rng)
-    parts = np.split(np.arange(300), [40, 180])
-    members = [RegressionMixture(reg_covar=0.0).fit(X[rows], Y[rows]) for rows in parts]
-    assert_least_squares(combine_estimators(members), LinearRegression().fit(X, Y))
 
 
 @pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
