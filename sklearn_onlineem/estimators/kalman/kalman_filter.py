@@ -114,8 +114,8 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
     structure : list of components, default=None
         Components of a series, such as ``[Trend(), Season(12)]`` of
         :mod:`sklearn_onlineem.structure`, which determine `n_dim_state` and all arrays. Variances
-        of their noise, and rates of those that fade, are learnt; first states are diffuse. Each
-        column of X has components of its own. See :ref:`structure`.
+        of their noise, and rates of those that fade, are learnt; other first states are diffuse.
+        Each column of X has components of its own. See :ref:`structure`.
     em_vars : list of str or "all", default=None
         Names of the parameters that are learnt; ``[]`` for a known model. None: all but
         `transition_offsets`, which the offsets of the observations, with the mean of the first
