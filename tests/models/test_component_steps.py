@@ -11,7 +11,7 @@ from cases.dynamical import DYNAMICAL
 from cases.mixture_cases import MIXTURES
 from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
-from scipy.special import logsumexp, polygamma, psi
+from scipy.special import polygamma, psi
 
 from sklearn_onlineem._kernels import _compound_dirichlet
 from sklearn_onlineem._values import components, joined
@@ -141,34 +141,6 @@ def test_single_precision_is_near_double(case, rng):
     for steps in (found, expected):
         steps.sweep()
     assert_close(found.model(), expected.model(), rtol=2e-2, atol=2e-2)
-
-
-def poisson_step(X, sample_weight, labels, weights, rates, excess, k):
-    """The step by its formula, from scratch."""
-    log_joint = np.log(weights) + X @ np.log(rates).T - rates.sum(axis=1)
-    log_joint[(labels >= 0)[:, None] & (labels[:, None] != np.arange(len(rates)))] = -np.inf
-    shares = np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True))
-    shares *= sample_weight[:, None]
-    counts = shares.sum(axis=0) + excess
-    new = counts[k] / counts.sum()
-    weights, rates = weights * (1.0 - new) / (1.0 - weights[k]), rates.copy()
-    weights[k], rates[k] = new, shares[:, k] @ X / shares[:, k].sum()
-    return weights, rates
-
-
-def test_steps_by_the_book(rng):
-    X = rng.poisson(5.0, (80, 2)).astype(float)
-    sample_weight, labels = rng.random(80), rng.integers(-1, 3, 80).astype(np.int32)
-    weights, rates = rng.dirichlet(np.ones(3)), rng.uniform(2.0, 9.0, (3, 2))
-    model = MixtureModel(Poisson(), weights, rates)
-    prior = model.own_statistics() * 0.0
-    prior = replace(prior, counts=np.full(3, 0.8))
-    steps = model.component_steps(Rows(X, sample_weight, labels), prior)
-    for k in (0, 2, 1, 1, 0, 2):
-        steps.refresh(k)
-        weights, rates = poisson_step(X, sample_weight, labels, weights, rates, 0.8, k)
-        assert_allclose(steps.model().weights, weights, rtol=1e-11)
-        assert_allclose(steps.model().parameters, rates, rtol=1e-11)
 
 
 # ------------------------------------------------------------------------------- convergence

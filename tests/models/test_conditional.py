@@ -162,14 +162,6 @@ def test_quantiles_between_modes_that_are_far_apart():
         assert_allclose(given.quantile(q), [[expected]], rtol=1e-12)
 
 
-def test_intervals_are_of_quantiles(rng):
-    model = drawn_model(Full(), rng)
-    given = conditional(model, rows_with_gaps(rng)[1])
-    lower, upper = given.interval(0.9)
-    assert_allclose(lower, given.quantile(0.05), rtol=1e-12)
-    assert_allclose(upper, given.quantile(0.95), rtol=1e-12)
-
-
 def test_some_features_are_those_of_all(rng):
     model, chosen = drawn_model(Full(), rng), [3, 0]
     _, X = rows_with_gaps(rng)
