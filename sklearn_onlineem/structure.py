@@ -346,7 +346,6 @@ class Assembled(NamedTuple):
     noise: Floats
     outputs: dict[str, Floats]
     observation: Floats
-    has_prior: NDArray[np.bool_]
     tied: Floats | None
     # Rows of states whose period is to be found.
     cycles: list[slice]
@@ -363,22 +362,21 @@ def assembled(structure: object) -> Assembled:
     parts = checked_structure(structure)
     levels = [part for part in parts if isinstance(part, Level)]
     has_trend = any(isinstance(part, Trend) for part in parts)
-    blocks, names = [], []
+    chosen = []
     for part in parts:
         block = part.block()
         if isinstance(part, Trend) and levels and levels[0].fixed:
             block = block._replace(noise=block.noise * [0.0, 1.0])
         if not (has_trend and isinstance(part, Level)):
-            blocks.append(block)
-            names.append(part)
-    noise = np.concatenate([block.noise for block in blocks])
-    observation, outputs, begin = np.zeros(len(noise)), {}, 0
+            chosen.append((part, block))
+    noise = np.concatenate([block.noise for _, block in chosen])
+    reading, outputs, begin = np.zeros(len(noise)), {}, 0
     A, learnt = np.zeros((len(noise),) * 2), np.zeros((len(noise),) * 2, dtype=bool)
-    kinds, tied, cycles = [type(part) for part in names], [], []
-    for i, (part, block) in enumerate(zip(names, blocks, strict=True)):
+    kinds, tied, cycles = [type(part) for part, _ in chosen], [], []
+    for i, (part, block) in enumerate(chosen):
         own = slice(begin, begin + len(block.noise))
         A[own, own], learnt[own, own] = block.transitions, block.learnt
-        observation[own] = next(iter(block.outputs.values()))
+        reading[own] = next(iter(block.outputs.values()))
         for direction in () if block.tied is None else block.tied:
             tied.append(np.zeros((len(noise), len(noise))))
             tied[-1][own, own] = direction
@@ -388,10 +386,6 @@ def assembled(structure: object) -> Assembled:
         if kinds.count(type(part)) > 1:
             suffix = f" {getattr(part, 'period', None) or kinds[: i + 1].count(type(part))}"
         for name, output in block.outputs.items():
-            outputs[name + suffix] = np.zeros(len(noise))
-            outputs[name + suffix][own] = output
+            outputs[name + suffix] = np.pad(output, (begin, len(noise) - own.stop))
         begin = own.stop
-    directions = np.array(tied) if tied else None
-    # Beside diffuse first states, likelihoods of learnt rates have no maximum.
-    has_prior = learnt.any(axis=0)
-    return Assembled(A, learnt, noise, outputs, observation, has_prior, directions, cycles)
+    return Assembled(A, learnt, noise, outputs, reading, np.array(tied) if tied else None, cycles)

@@ -150,6 +150,9 @@ class Tangents(Directions, ABC):
     parts = {"means": slice(None)}
     # Whether rows have features, of which statistics are sums.
     has_features = True
+    # A function of statistics which returns the tangents in units of their information, if
+    # parameters do not tell that.
+    about = None
     # Whether single precision has enough digits for products.
     takes_single = False
     # How the kernel computes features from rows.

@@ -134,6 +134,12 @@ class WorkingTangents(Tangents):
 
     has_features = False
 
+    def about(self, statistics):
+        # Steps change precisions, and with them the information of complete data.
+        known = self.parameters
+        seen = self.family._least_squares(statistics, known)._with(known.matrix, known.offset)
+        return WorkingTangents(self.family, seen)
+
     @property
     def n_own(self):
         p, q = self.parameters.matrix.shape[1:]

@@ -44,7 +44,8 @@ def shares_node(field, name, statistics):
 
 
 def _tangents(model, statistics):
-    return tangents_of(model.family)(model.family, model.parameters)
+    tangents = tangents_of(model.family)(model.family, model.parameters)
+    return tangents if tangents.about is None else tangents.about(statistics)
 
 
 FAMILY_NODE = Node("parameters", "parameters", attrgetter("emissions"), _tangents)

@@ -128,12 +128,9 @@ def test_the_first_call_learns_as_fit_does(case, seed, rng):
     fitted = made(case, rng)[0].set_params(random_state=seed, max_iter=100)
     if isinstance(first, KalmanFilter):
         # Of one sequence, a fit makes the first state certain, at any cost to a pseudo-start.
-        fitted.set_params(
-            em_vars=["transition_matrices", "transition_covariance", "observation_offsets"]
-            + ["observation_matrices", "observation_covariance"],
-            initial_state_mean=first.initial_state_mean_,
-            initial_state_covariance=first.initial_state_covariance_,
-        )
+        names = "initial_state_mean", "initial_state_covariance"
+        known = {name: getattr(first, f"{name}_") for name in names}
+        fitted.set_params(**known, params=dict.fromkeys(names, False))
     fitted.fit(X[:500])
     # Up to a pseudo-start and pseudo-transitions.
     assert first.score(X[:500]) > fitted.score(X[:500]) - 6.0

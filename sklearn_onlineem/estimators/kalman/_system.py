@@ -84,14 +84,14 @@ class System:
             "transition_covariance": np.diag(parts.noise),
             "observation_matrices": parts.observation[None],
             "observation_covariance": np.eye(1),
-            "initial_state_covariance": np.diag(np.where(parts.has_prior, 1.0, np.inf)),
+            # Beside diffuse first states, likelihoods of learnt rates have no maximum.
+            "initial_state_covariance": np.diag(np.where(parts.learnt.any(axis=0), 1.0, np.inf)),
         }
         learnt = ["observation_covariance", *["transition_covariance"] * bool(parts.noise.any())]
         learnt += ["observation_input_weights"] * ("inputs" in parts.outputs)
         types = {**noise_types, "transition_covariance": "diag"}
         params = {"transition_matrices": parts.learnt}
-        more = {"tied": parts.tied, "cycles": tuple(parts.cycles)}
-        more["n_of_column"] = len(parts.noise)
+        more = {"tied": parts.tied, "cycles": tuple(parts.cycles), "n_of_column": len(parts.noise)}
         return cls(given, None, learnt, params, types, reg_covar, **more)
 
     def of_columns(self, n):

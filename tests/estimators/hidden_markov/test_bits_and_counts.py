@@ -11,6 +11,7 @@ from scipy.stats import bernoulli, norm, poisson
 
 from sklearn_onlineem import RegressionHMM, combine_estimators
 from sklearn_onlineem.diagnostics import standard_errors
+from sklearn_onlineem.em import Batch
 from sklearn_onlineem.models import regression_forecasts
 
 K = 2
@@ -26,13 +27,10 @@ def known(rng, response, lags, n_inputs, n_columns):
     """A model of two states whose parameters are drawn; counts are small."""
     scale = 1.0 if response == "bernoulli" else 0.3
     return RegressionHMM.from_parameters(
-        response=response,
-        lags=lags,
-        startprob=[0.3, 0.7],
-        transmat=[[0.8, 0.2], [0.3, 0.7]],
+        response=response, lags=lags, startprob=[0.3, 0.7], transmat=[[0.8, 0.2], [0.3, 0.7]],
         coef=scale * rng.normal(size=(K, n_columns, lags * n_columns + n_inputs)),
         intercept=scale * rng.normal(size=(K, n_columns)),
-    )
+    )  # fmt: skip
 
 
 def switching(rng, response, n=1200):
@@ -231,3 +229,15 @@ def test_refusals(response, rng):
             method(X, inputs=np.where(u > 1.0, np.nan, u))
     with pytest.raises(AttributeError, match="covariances_ requires response='gaussian'"):
         _ = hmm.covariances_
+
+
+@of_both
+def test_converged_fits_gain_nothing_more(response, rng):
+    """Also where lags separate bits, so that coefficients grow without end."""
+    for _ in range(8):
+        X, inputs, _ = switching(rng, response, 70)
+        hmm = RegressionHMM(K, lags=2, response=response, random_state=0).fit(X, inputs=inputs)
+        assert hmm.converged_
+        score = hmm.score(X, inputs=inputs)
+        hmm.set_params(warm_start=True, solver=Batch(acceleration=None), tol=0.0, max_iter=300)
+        assert hmm.fit(X, inputs=inputs).score(X, inputs=inputs) < score + 0.1
