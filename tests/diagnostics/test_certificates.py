@@ -11,13 +11,14 @@ from cases.mixture_cases import MIXTURES
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
+from scipy.special import log_softmax
 
 from sklearn_onlineem import GaussianMixture, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.diagnostics import convergence_certificate
 from sklearn_onlineem.diagnostics.certificates import Certificate, _limit, step_certificate
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.families import Poisson
+from sklearn_onlineem.families import Exponential, Gaussian, Gaussians, Poisson, Tied
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
@@ -89,6 +90,27 @@ def test_values_that_agree_by_chance_are_not_the_limit():
     assert abs(_limit(list(values)) - 2.0) < 1e-9
 
 
+def log_posterior(model, data):
+    return log_softmax(
+        model.family.log_density(model.parameters, data.X) + np.log(model.weights), axis=1
+    )
+
+
+@all_mixtures
+def test_the_gain_is_the_certificate_and_the_divergence_of_posteriors(case, rng):
+    """Of components' labels; proportions of compound Dirichlets are hidden besides."""
+    for _ in range(10):
+        model, data = case.draw(rng), case.data(rng, 40)
+        new, _ = batch_step(model, data)
+        old_logs, new_logs = log_posterior(model, data), log_posterior(new, data)
+        of_labels = (np.exp(old_logs) * (old_logs - new_logs)).sum(axis=1).mean()
+        found = step_certificate(model, data).posterior_divergence
+        if case.case.complete_log_density is None:
+            assert_allclose(found, of_labels, rtol=1e-9, atol=1e-14)
+        else:
+            assert found >= of_labels
+
+
 PARTLY_KNOWN = {
     "transitions": lambda rng: (with_known(CHAINS[0].draw(rng), "se"), CHAINS[0]),
     "start and emissions": lambda rng: (with_known(CHAINS[0].draw(rng), "t"), CHAINS[0]),
@@ -121,6 +143,18 @@ def decrement_by_formula(model, data, curvature):
     phi = deviations.mean(axis=0)
     of_weights = ((shares - w) ** 2 / w).sum()
     return 0.5 * (of_weights + (phi**2 * curvature(model.parameters) / w[:, None]).sum())
+
+
+@pytest.mark.parametrize(
+    "family, curvature", [(Poisson(), lambda mean: 1 / mean), (Exponential(), lambda m: 1 / m**2)]
+)
+def test_the_decrement_equals_its_formula(family, curvature, rng):
+    for _ in range(100):
+        weights, means = rng.dirichlet(np.full(3, 3.0)), rng.uniform(0.5, 20.0, (3, 2))
+        model = MixtureModel(family, weights, means)
+        data = Rows(rng.poisson(means[rng.integers(3, size=50)]) + 0.5)
+        found = step_certificate(model, data).natural_decrement
+        assert_allclose(found, decrement_by_formula(model, data, curvature), rtol=1e-7)
 
 
 @pytest.mark.parametrize("n_iter", [10, 40, 160])
@@ -226,6 +260,14 @@ def test_weights_stand_for_repeated_rows(rng):
     assert_allclose(one.certificate, other.certificate, rtol=1e-10)
 
 
+def test_the_prior_of_an_estimator_counts(rng):
+    X = rng.poisson(4.0, (80, 2))
+    prior = {"shape": 2.0, "rate": 0.5}
+    mixture = PoissonMixture(2, prior=prior, max_iter=300, tol=0.0, random_state=0).fit(X)
+    found, without = convergence_certificate(mixture, X), mixture.set_params(prior=None)
+    assert found.certificate < step_certificate(without.model_, Rows(X + 0.0)).certificate
+
+
 def test_certificates_fall_as_tol_does(rng):
     X = rng.standard_normal((400, 2)) + 2.0 * rng.integers(0, 2, (400, 1))
     fits = [
@@ -243,3 +285,11 @@ def test_ratio_and_share_of_parameters():
     assert found.ratio == 2.0
     assert found.per_parameter == 0.1
     assert replace(found, n_parameters=0).per_parameter == 1.0
+
+
+def test_tied_covariances_count_once(rng):
+    family = Gaussian(Tied(), reg_covar=0.0).bind(np.zeros((2, 2)))
+    X = rng.standard_normal((50, 2))
+    model = MixtureModel(family, np.array([0.5, 0.5]), Gaussians(X[:2].copy(), np.eye(2)[None]))
+    found = step_certificate(model, Rows(X))
+    assert_allclose(found.certificate, found.kl_divergence, rtol=1e-12)

@@ -7,8 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 from cases.comparing import assert_identical
+from cases.numerical import minimiser
 from cases.transducers import TRANSDUCERS, Scripts, index_and_log_share, split, strings_of
 from numpy.testing import assert_allclose
+from scipy.special import softmax
 
 from sklearn_onlineem._kernels import _edit_lattice
 from sklearn_onlineem.data.strings import StringPairs
@@ -32,6 +34,28 @@ def test_likelihoods_and_operations_equal_enumeration(case, rng):
     assert_allclose(evidence.counts, counts, rtol=1e-10, atol=1e-14)
     best = [pair.log_probabilities.max() for pair in truth]
     assert_allclose(model.best_log_probability(data), best, rtol=1e-10)
+
+
+@all_transducers
+@pytest.mark.parametrize("eta", [0.3, 5.0])
+def test_online_step_minimises_bound_plus_divergence(case, eta, rng):
+    """U + KL / eta, minimised numerically over all probabilities."""
+    model = case.draw(rng)
+    model = replace(model, operations=type(model.operations)(2))
+    n = model.operations.n_probabilities
+    model = replace(model, probabilities=model.probabilities[-n:] / model.probabilities[-n:].sum())
+    sides = ([rng.integers(0, 2, k) for k in (3, 1, 2, 0)] for _ in range(2))
+    data = StringPairs(*map(strings_of, sides))
+    truth, p = case.enumerated(model, data), model.probabilities
+    used = np.mean([pair.expected_counts for pair in truth], axis=0)
+
+    def objective(vector):
+        log_q = np.log(softmax(np.append(vector, 0.0)))
+        # KL between scripts: 1 / p_end draws, the last of which is the end.
+        return -used @ log_q + p @ (np.log(p) - log_q) / p[-1] / eta
+
+    found = softmax(np.append(minimiser(objective, np.log(p[:-1] / p[-1])), 0.0))
+    assert_allclose(online_step(model, data, eta)[0].probabilities, found, atol=1e-6)
 
 
 @all_transducers
