@@ -48,7 +48,7 @@ MENDS = [
      "families/test_gaussian_posteriors.py"),
     ("families/gamma.py", " | ((size < 1e-3) & (size > 0.5 * previous))", "",
      "families/test_roots.py"),
-    ("models/linear_dynamical.py", "LinAlgError:  # by", "ZeroDivisionError:  # by",
+    ("models/kalman/linear_dynamical.py", "LinAlgError:  # by", "ZeroDivisionError:  # by",
      "laws/test_level_shifts.py -k beside_states"),
     ("streams/search.py", "raise NotFittedError(", "raise AttributeError(",
      "streams/test_search.py"),

@@ -9,7 +9,7 @@ import pytest
 from cases.comparing import assert_close, assert_identical
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sklearn_onlineem.models.mixture import MixtureStatistics
+from sklearn_onlineem.models.mixtures.mixture import MixtureStatistics
 from sklearn_onlineem.statistics import Listed, Moments, Statistics, Sums, combine, pooled
 
 

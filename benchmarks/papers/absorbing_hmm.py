@@ -26,7 +26,7 @@ from benchmarks.papers._passes import Run, draw_paths, first_cell, loss_cell
 from sklearn_onlineem.em import PowerDecay
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.families import Gaussian, Gaussians
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState
 
 N_TRANSIENT, N_FEATURES, N_SEQUENCES, BETA = 3, 4, 2000, 0.9

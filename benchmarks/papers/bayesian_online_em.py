@@ -40,7 +40,7 @@ from sklearn_onlineem.em.schedules import learning_rate
 from sklearn_onlineem.em.solvers import RunningStatistics, running_step
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.families import Multinomial
-from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.statistics import Sums
 
 N_WORDS, N_CLUSTERS, N_FITTED_TO_TWO = 1000, 5, 6

@@ -36,7 +36,7 @@ from sklearn_onlineem.em import PowerDecay
 from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians
 from sklearn_onlineem.families.covariance_shapes import Covariance
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
 K, D, N, N_MACHINES, BATCH, BETA = 100, 10, 2000, 5, 5, 0.5

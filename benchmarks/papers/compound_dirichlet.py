@@ -29,7 +29,7 @@ from sklearn_onlineem.em import PowerDecay
 from sklearn_onlineem.em.step import Exact, Sampled, batch_step, online_step
 from sklearn_onlineem.families import CompoundDirichlet
 from sklearn_onlineem.families.dirichlets import Dirichlets
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 N_WORDS, N_DOCUMENTS, BATCH_SIZE, BETA = 10, 2000, 100, 0.9
 N_PSEUDO_SAMPLES, N_EPOCHS, N_BATCH_STEPS = 2000, 5, 30

@@ -38,7 +38,7 @@ from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em import PowerDecay
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.families import Categorical, Gaussian, Gaussians
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import GivenLength
 
 N_ROWS, PIECE, N_BATCH_STEPS = 10_000, 10, 30

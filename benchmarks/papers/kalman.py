@@ -27,8 +27,8 @@ from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em import PowerDecay
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-from sklearn_onlineem.models.regression import Regression
+from sklearn_onlineem.models.kalman.linear_dynamical import LinearDynamicalModel
+from sklearn_onlineem.models.kalman.regression import Regression
 
 N_STATES, N_FEATURES, N_SEQUENCES, BETA = 5, 10, 2000, 0.9
 Q, R, RADIUS, START_READINGS = 0.3, 0.5, 0.9, 0.3

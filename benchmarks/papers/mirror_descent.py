@@ -41,7 +41,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.diagnostics.certificates import step_certificate
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.families import Gaussian, Gaussians
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 K, T, SHOWN = 2, 300, (10, 30, 100, 300)
 KINDS = ("constant", "searched")

@@ -39,14 +39,14 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 17,
     "GaussianMixture.partial_fit, steady, depth": 12,
     "members of OnlineEM": 69,
-    "Python files": 206,
-    "Python code": 32_249,
-    "Python docstrings": 15_182,
+    "Python files": 211,
+    "Python code": 32_255,
+    "Python docstrings": 15_187,
     "kernel files": 62,
     "kernel code": 15_542,
     "public names": 110,
     "import circles": 0,
-    "test code": 41_511,
+    "test code": 41_517,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -31,7 +31,7 @@ from benchmarks import datasets
 from sklearn_onlineem import LatentDirichletAllocation
 from sklearn_onlineem.data.documents import Documents
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
+from sklearn_onlineem.models.topics.latent_dirichlet import LatentDirichletModel
 
 try:
     import tomotopy

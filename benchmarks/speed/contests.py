@@ -13,7 +13,7 @@ from benchmarks.rivals import numpy_gaussian, scipy_sparse_multinomial, sklearn_
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians, Multinomial, Poisson, Spherical
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 daal4py_gaussian = rival("daal4py_gaussian")
 faiss_kmeans = rival("faiss_kmeans")

@@ -17,8 +17,8 @@ from benchmarks._table import Table
 from benchmarks._timing import CPU, WALL, ratio, seconds
 from benchmarks.floors import Operations, measured_rates
 from sklearn_onlineem.data.strings import StringPairs, Strings
-from sklearn_onlineem.models.edit_operations import FullOperations, TiedOperations
-from sklearn_onlineem.models.edit_transducer import EditTransducer
+from sklearn_onlineem.models.strings.operations import FullOperations, TiedOperations
+from sklearn_onlineem.models.strings.transducer import EditTransducer
 
 try:
     from rapidfuzz.distance import Levenshtein

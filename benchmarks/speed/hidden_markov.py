@@ -22,7 +22,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Categorical, Diagonal, Full, Gaussian, Gaussians
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
 
 hmmlearn_hmm, dynamax_hmm = rival("hmmlearn_hmm"), rival("dynamax_hmm")
 numba_hmm = rival("numba_hmm")

@@ -25,8 +25,8 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-from sklearn_onlineem.models.regression import Regression
+from sklearn_onlineem.models.kalman.linear_dynamical import LinearDynamicalModel
+from sklearn_onlineem.models.kalman.regression import Regression
 
 N_STATES, N_FEATURES, MISSING = 5, 10, 0.1
 # Number of sequences, their length, share of missing values, rival, and how many times faster.

@@ -21,7 +21,7 @@ from benchmarks.floors import Operations, measured_rates
 from benchmarks.real_data.topics import CORPORA
 from sklearn_onlineem.data.documents import Documents
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
+from sklearn_onlineem.models.topics.latent_dirichlet import LatentDirichletModel, TopicStatistics
 
 try:
     import tomotopy

@@ -16,7 +16,8 @@ from benchmarks._timing import CPU, seconds
 from benchmarks.real_data.topics import CORPORA
 from sklearn_onlineem import LatentDirichletAllocation
 from sklearn_onlineem._kernels import _topics
-from sklearn_onlineem.models import latent_dirichlet, topic_inference
+from sklearn_onlineem.models.topics import inference as topic_inference
+from sklearn_onlineem.models.topics import latent_dirichlet
 
 REQUIRED = 1.7
 PARALLEL = (

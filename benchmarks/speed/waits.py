@@ -33,7 +33,7 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import Full, Gaussian, Gaussians, Tied
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 COMMON = {"n_jobs": 1, "random_state": 0}
 ONE_PASS = {"solver": "batch", "max_iter": 1, "tol": 0.0, "init": "random_from_data", **COMMON}

@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem.families.tangents import inverse
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 _ROWS = 1024
 # Relative step of differences: errors are some 1e-8 by curvature, and 1e-12 by rounding.

@@ -169,7 +169,7 @@ def step_certificate(
     >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.diagnostics.certificates import step_certificate
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models.mixture import MixtureModel
+    >>> from sklearn_onlineem.models.mixtures.mixture import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
     >>> found = step_certificate(model, Rows(np.array([[1.0], [5.0]])))
     >>> round(found.certificate, 4), round(found.natural_decrement, 4)

@@ -17,7 +17,7 @@ from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.diagnostics.reading import coordinates_at, model_and_data, prior_of
 from sklearn_onlineem.estimators.base import OnlineEM
-from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
+from sklearn_onlineem.models.topics.latent_dirichlet import LatentDirichletModel
 
 # Least diagonal of a root of the information, relative to the root of its largest entry.
 _TINY, _LEAST = np.finfo(float).tiny, 1e-6

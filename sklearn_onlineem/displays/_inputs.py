@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.diagnostics.reading import model_and_data
 from sklearn_onlineem.families import Full, Gaussian, Gaussians, Tied
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 
 def check_suits(estimator, display, methods, because):

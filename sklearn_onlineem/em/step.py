@@ -144,7 +144,7 @@ def online_step(
     >>> from sklearn_onlineem.em.step import online_step
     >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models.mixture import MixtureModel
+    >>> from sklearn_onlineem.models.mixtures.mixture import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
     >>> new, log_likelihood = online_step(model, Rows(np.array([[4.0]])), eta=1.0)
     >>> new.parameters

@@ -21,7 +21,7 @@ from sklearn_onlineem.estimators._start import (
 from sklearn_onlineem.estimators.parameters import NOT_NEGATIVE, estimator, parameter
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.families.gaussian_regression import GaussianRegression
-from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel, MixtureStatistics
 
 SHORT_EM = "short-em"
 # Rows, and starts of each kind; passes of EM after which the likeliest few go on, how many do, and

@@ -41,7 +41,7 @@ from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.statistics import Statistics
 
 

@@ -29,7 +29,7 @@ from sklearn_onlineem.estimators.learning import schedule_of
 from sklearn_onlineem.estimators.parameters import are_same
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.estimators.threads import single_threaded_blas
-from sklearn_onlineem.models.mixture import MixtureStatistics
+from sklearn_onlineem.models.mixtures.mixture import MixtureStatistics
 from sklearn_onlineem.statistics import Sums, combine, pooled
 
 # Alignment must reduce the divergence to less than this share.

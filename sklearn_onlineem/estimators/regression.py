@@ -23,7 +23,7 @@ from sklearn_onlineem.estimators.validation import (
     error_context,
     is_empty,
 )
-from sklearn_onlineem.models.conditional import ConditionalMixture
+from sklearn_onlineem.models.mixtures.conditional import ConditionalMixture
 
 # The default mixture, chosen by benchmarks/real_data/regression.py: its components, the fewest rows
 # of one for each column, and the mode of the prior of variances, in those of the columns.

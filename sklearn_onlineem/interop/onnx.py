@@ -26,8 +26,8 @@ from sklearn_onlineem.families import (
     Product,
     StudentT,
 )
-from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.hidden_markov.semi_markov import HiddenSemiMarkovModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 try:
     from onnx import TensorProto, helper, numpy_helper

@@ -22,9 +22,12 @@ from sklearn_onlineem.data.sequences import (
 )
 from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.models.forecasts import checked_levels
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
-from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-from sklearn_onlineem.models.regression_forecasts import LaggedRows, RegressionForecast
+from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov.regression_forecasts import (
+    LaggedRows,
+    RegressionForecast,
+)
+from sklearn_onlineem.models.kalman.linear_dynamical import LinearDynamicalModel
 
 _ONE_ROW = np.array([0, 1])
 _NAME = "live_filter().update"

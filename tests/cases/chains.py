@@ -19,15 +19,15 @@ from sklearn_onlineem.families import (
     PoissonRegression,
 )
 from sklearn_onlineem.families.capabilities import Marginals
-from sklearn_onlineem.models.durations import (
+from sklearn_onlineem.models.fixed import Fixed
+from sklearn_onlineem.models.hidden_markov.durations import (
     CategoricalDurations,
     NegativeBinomialDurations,
     PoissonDurations,
     SegmentDurations,
 )
-from sklearn_onlineem.models.fixed import Fixed
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
-from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
+from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel, HiddenMarkovStatistics
+from sklearn_onlineem.models.hidden_markov.semi_markov import HiddenSemiMarkovModel
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
 

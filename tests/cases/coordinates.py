@@ -8,10 +8,10 @@ from scipy.special import softmax
 from cases.dynamical import PARAMETERS, changed, value
 from cases.family_cases import regression_codes
 from sklearn_onlineem.families import Full
-from sklearn_onlineem.models.durations import CategoricalDurations, PoissonDurations
-from sklearn_onlineem.models.edit_transducer import EditTransducer
-from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.hidden_markov.durations import CategoricalDurations, PoissonDurations
+from sklearn_onlineem.models.kalman.linear_dynamical import LinearDynamicalModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
+from sklearn_onlineem.models.strings.transducer import EditTransducer
 
 
 def coordinates(case, model):

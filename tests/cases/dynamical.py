@@ -13,8 +13,11 @@ from sklearn_onlineem.data.sequences import Sequences, with_inputs_before
 from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 from sklearn_onlineem.models.fixed import FixedEntries
-from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel, LinearDynamicalStatistics
-from sklearn_onlineem.models.regression import Regression
+from sklearn_onlineem.models.kalman.linear_dynamical import (
+    LinearDynamicalModel,
+    LinearDynamicalStatistics,
+)
+from sklearn_onlineem.models.kalman.regression import Regression
 
 # Parts of the model, and their parameters.
 PARAMETERS = (

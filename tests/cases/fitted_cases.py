@@ -28,8 +28,8 @@ from sklearn_onlineem.families import (
 )
 from sklearn_onlineem.families.tangents import tangents_of
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
-from sklearn_onlineem.models.durations import DURATIONS
-from sklearn_onlineem.models.edit_operations import FullOperations
+from sklearn_onlineem.models.hidden_markov.durations import DURATIONS
+from sklearn_onlineem.models.strings.operations import FullOperations
 from sklearn_onlineem.models.terminations import EndState, GivenLength
 
 _SEEDS = {

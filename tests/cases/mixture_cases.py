@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES, FamilyCase
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel, MixtureStatistics
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import numpy as np
 
 from cases.enumeration import logs
 from sklearn_onlineem.data.strings import StringPairs, Strings
-from sklearn_onlineem.models.edit_operations import FullOperations, TiedOperations
-from sklearn_onlineem.models.edit_transducer import EditStatistics, EditTransducer
+from sklearn_onlineem.models.strings.operations import FullOperations, TiedOperations
+from sklearn_onlineem.models.strings.transducer import EditStatistics, EditTransducer
 
 
 def strings_of(sequences):

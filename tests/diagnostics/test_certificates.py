@@ -19,7 +19,7 @@ from sklearn_onlineem.diagnostics import convergence_certificate
 from sklearn_onlineem.diagnostics.certificates import Certificate, _limit, step_certificate
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Exponential, Gaussian, Gaussians, Poisson, Tied
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
 MODELS = [*MIXTURES, *CHAINS, *DYNAMICAL, *TRANSDUCERS]

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.diagnostics import forecast_moments, missing_information, standard_errors
 from sklearn_onlineem.models.coordinates import coordinates_of
-from sklearn_onlineem.models.linear_dynamical import unseen_changes
+from sklearn_onlineem.models.kalman.linear_dynamical import unseen_changes
 
 
 def coordinates_at(found):

@@ -23,7 +23,7 @@ from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
 from sklearn_onlineem.em import Online, PowerDecay, Stochastic
 from sklearn_onlineem.em.state import step_rng
 from sklearn_onlineem.estimators.base import rules_of, set_start
-from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
+from sklearn_onlineem.models.topics.latent_dirichlet import LatentDirichletModel
 from sklearn_onlineem.statistics import combine
 
 

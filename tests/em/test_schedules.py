@@ -12,7 +12,7 @@ from sklearn_onlineem.em import Constant, Forgetting, Harmonic, PowerDecay
 from sklearn_onlineem.em.schedules import PowerDecayInRows, learning_rate, rate_of, step_size
 from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.families import Multinomial
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 
 def decaying_factor(t):

@@ -7,7 +7,7 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn_onlineem import HMM, GaussianMixture, PoissonHMM, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._start import STARTS
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 X = np.random.default_rng(0).poisson(4.0, (60, 2)).astype(float)
 

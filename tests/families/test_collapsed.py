@@ -28,7 +28,7 @@ from sklearn_onlineem.families import (
 )
 from sklearn_onlineem.families._collapsed import log_rising, over_values
 from sklearn_onlineem.families.gamma import FixedShapeGamma
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 from sklearn_onlineem.statistics import Sums
 
 by_family = pytest.mark.parametrize("case", CONJUGATE_FAMILIES, ids=repr)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Spherical
 from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS, AffineGaussian, LinearGaussian
-from sklearn_onlineem.models.regression import Regression
+from sklearn_onlineem.models.kalman.regression import Regression
 from sklearn_onlineem.statistics import combine
 
 

@@ -16,7 +16,7 @@ from sklearn_onlineem.em import Online
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.families import BernoulliRegression, PoissonRegression
 from sklearn_onlineem.families.poisson_regression import Origin
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 BITS, FAMILY = BernoulliRegression(2), PoissonRegression(2)
 

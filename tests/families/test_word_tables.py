@@ -21,8 +21,8 @@ from sklearn_onlineem.families._word_tables import (
     few_words,
     word_divergences,
 )
-from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
-from sklearn_onlineem.models.topic_inference import MaximumAPosteriori
+from sklearn_onlineem.models.topics.inference import MaximumAPosteriori
+from sklearn_onlineem.models.topics.latent_dirichlet import LatentDirichletModel
 from sklearn_onlineem.statistics import Sums, combine
 
 N_WORDS, K = 300, 3

@@ -65,12 +65,12 @@ from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Spherical, Tied
 from sklearn_onlineem.families.capabilities import Means
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
-from sklearn_onlineem.models.conditional import conditional
-from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
+from sklearn_onlineem.models.kalman.regression import Regression
 from sklearn_onlineem.models.live_filters import MomentFilter, RegressionFilter, StateFilter
-from sklearn_onlineem.models.mixture import MixtureStatistics
-from sklearn_onlineem.models.regression import Regression
-from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
+from sklearn_onlineem.models.mixtures.conditional import conditional
+from sklearn_onlineem.models.mixtures.mixture import MixtureStatistics
+from sklearn_onlineem.models.topics.inference import LocalGibbs, MaximumAPosteriori
+from sklearn_onlineem.models.topics.latent_dirichlet import LatentDirichletModel, TopicStatistics
 from sklearn_onlineem.persistence import load, save, trusted_types
 from sklearn_onlineem.structure import Autoregression, Block, Cycle, Inputs, Level, Season, Trend
 

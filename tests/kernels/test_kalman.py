@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 from sklearn_onlineem._kernels import _kalman, _kalman_shared
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.models import linear_dynamical
-from sklearn_onlineem.models._kalman import (
+from sklearn_onlineem.models.kalman import linear_dynamical
+from sklearn_onlineem.models.kalman._filter import (
     Padded,
     SharedGains,
     _row_moments,

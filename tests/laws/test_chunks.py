@@ -11,8 +11,8 @@ from numpy.testing import assert_array_equal
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families import Family, Poisson
-from sklearn_onlineem.models import hidden_markov
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov import markov as hidden_markov
+from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
 from sklearn_onlineem.statistics import Sums
 
 all_chains = pytest.mark.parametrize("case", CHAINS, ids=repr)

@@ -10,7 +10,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.data.strings import StringPairs, Strings
 from sklearn_onlineem.families import Categorical, Multinomial, Poisson
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 X = np.arange(12.0).reshape(6, 2)
 FEW = np.array([0, 6])

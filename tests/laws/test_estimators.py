@@ -32,7 +32,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Batch
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.estimators._start import _some_rows
-from sklearn_onlineem.models.mixture import MixtureStatistics
+from sklearn_onlineem.models.mixtures.mixture import MixtureStatistics
 
 # All estimators read labels, and copy, in these ways.
 READERS = [*(case for case in ESTIMATORS if repr(case) in WAYS), GIBBS[0]]

@@ -14,7 +14,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Spherical, Tied
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 MODELS = [*MIXTURES, *CHAINS, *DYNAMICAL, *TRANSDUCERS]
 all_models = pytest.mark.parametrize("case", MODELS, ids=repr)

@@ -11,7 +11,7 @@ from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from sklearn.base import clone
 
 from sklearn_onlineem import EditDistance, KalmanFilter, LatentDirichletAllocation
-from sklearn_onlineem.models.linear_dynamical import FIELDS
+from sklearn_onlineem.models.kalman.linear_dynamical import FIELDS
 
 # Nothing may overflow on the way to a result or an error.
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")

@@ -11,8 +11,8 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em import Online
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-from sklearn_onlineem.models.regression import Regression
+from sklearn_onlineem.models.kalman.linear_dynamical import LinearDynamicalModel
+from sklearn_onlineem.models.kalman.regression import Regression
 
 LEVEL = dict.fromkeys(["transition_covariance", "observation_covariance", "observation_offsets"])
 FORMS = {

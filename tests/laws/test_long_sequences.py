@@ -12,8 +12,9 @@ from numpy.testing import assert_allclose
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.models import _long_sequences, hidden_markov
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov import _long_sequences
+from sklearn_onlineem.models.hidden_markov import markov as hidden_markov
+from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import EndState, GivenLength
 
 all_chains = pytest.mark.parametrize("case", CHAINS, ids=repr)

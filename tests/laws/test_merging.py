@@ -35,10 +35,10 @@ from sklearn_onlineem import (
 from sklearn_onlineem._values import take
 from sklearn_onlineem.em.schedules import PowerDecayInRows
 from sklearn_onlineem.families import Poisson
-from sklearn_onlineem.models.durations import CategoricalDurations
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
-from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.hidden_markov.durations import CategoricalDurations
+from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov.semi_markov import HiddenSemiMarkovModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 from sklearn_onlineem.models.terminations import AbsorbingStates
 from sklearn_onlineem.statistics import combine
 

@@ -21,7 +21,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.step import Sampled, batch_step, online_step
 from sklearn_onlineem.families import Multinomial, Poisson
 from sklearn_onlineem.families.capabilities import Marginals
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
 MODELS = [*MIXTURES, *CHAINS, *DYNAMICAL, *TRANSDUCERS]

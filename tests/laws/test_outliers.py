@@ -61,7 +61,7 @@ def test_rows_without_weight_have_none(rng):
 
 
 def test_chunks_of_rows_tell_theirs(rng, monkeypatch):
-    monkeypatch.setattr("sklearn_onlineem.models.mixture._CHUNK_ROWS", 7)
+    monkeypatch.setattr("sklearn_onlineem.models.mixtures.mixture._CHUNK_ROWS", 7)
     model, data = MIXTURES[0].draw(rng), MIXTURES[0].data(rng, 30)
     assert_allclose(log_likelihoods_of(model, data), model.log_likelihood(data), rtol=1e-8)
 

@@ -25,7 +25,7 @@ from sklearn_onlineem._values import components, take
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import BayesianOnline, Constant, Forgetting, Online, Restart
 from sklearn_onlineem.families import Gaussians
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 from sklearn_onlineem.models.split_merge import reinitialised
 
 all_mixtures = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)

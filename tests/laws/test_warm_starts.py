@@ -25,7 +25,7 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import BayesianOnline, Gibbs
-from sklearn_onlineem.models.linear_dynamical import FIELDS
+from sklearn_onlineem.models.kalman.linear_dynamical import FIELDS
 
 
 def learner(kind, data, **arguments):

@@ -26,8 +26,8 @@ from sklearn_onlineem.em.stopping import Never
 from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians, Poisson, Tied, gamma, wishart
 from sklearn_onlineem.families.gamma import increasing_root
 from sklearn_onlineem.families.tangents import Tangents, tangents_of
-from sklearn_onlineem.models import component_steps
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures import component_steps
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
 K = 3

@@ -9,8 +9,8 @@ from scipy.special import logsumexp
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Poisson, Spherical, Tied
-from sklearn_onlineem.models.conditional import conditional
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.conditional import conditional
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 D, K = 4, 3
 SHAPES = [Full(), Tied(), Diagonal(), Spherical()]
@@ -109,7 +109,7 @@ def test_blocks_of_rows_are_as_one(rng, monkeypatch):
     model = drawn_model(Full(), rng)
     _, X = rows_with_gaps(rng)
     whole = conditional(model, X)
-    monkeypatch.setattr("sklearn_onlineem.models.conditional._BLOCK_VALUES", 5 * K * D)
+    monkeypatch.setattr("sklearn_onlineem.models.mixtures.conditional._BLOCK_VALUES", 5 * K * D)
     parts = conditional(model, X)
     assert_allclose(parts.means, whole.means, rtol=1e-12)
     assert_array_equal(parts.covariances, whole.covariances)

@@ -15,10 +15,10 @@ from sklearn_onlineem.em.certificate import _information
 from sklearn_onlineem.em.quasi_newton import Evaluation
 from sklearn_onlineem.families import Diagonal
 from sklearn_onlineem.families.linear_gaussian import LinearGaussian
-from sklearn_onlineem.models import _diffuse
-from sklearn_onlineem.models._kalman import Prepared
-from sklearn_onlineem.models._varying import Varying, expected_moments, known_of
 from sklearn_onlineem.models.fixed import FixedEntries
+from sklearn_onlineem.models.kalman import _diffuse
+from sklearn_onlineem.models.kalman._filter import Prepared
+from sklearn_onlineem.models.kalman._varying import Varying, expected_moments, known_of
 from sklearn_onlineem.statistics import combine
 
 K, T = 3, 6

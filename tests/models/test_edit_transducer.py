@@ -15,9 +15,9 @@ from scipy.special import softmax
 from sklearn_onlineem._kernels import _edit_lattice
 from sklearn_onlineem.data.strings import StringPairs
 from sklearn_onlineem.em.step import online_step
-from sklearn_onlineem.models import edit_transducer
-from sklearn_onlineem.models.edit_operations import TiedOperations
-from sklearn_onlineem.models.edit_transducer import EditTransducer
+from sklearn_onlineem.models.strings import transducer as edit_transducer
+from sklearn_onlineem.models.strings.operations import TiedOperations
+from sklearn_onlineem.models.strings.transducer import EditTransducer
 
 all_transducers = pytest.mark.parametrize("case", TRANSDUCERS, ids=repr)
 

@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.models import hidden_markov
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov import markov as hidden_markov
+from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
 TERMINATIONS = [GivenLength(), EndState(), AbsorbingStates((1,))]

@@ -20,7 +20,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.families import Categorical, Diagonal, Full, Gaussian, Gaussians, Poisson
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
 TERMINATIONS = [GivenLength(), EndState(), AbsorbingStates((1,))]

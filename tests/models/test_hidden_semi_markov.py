@@ -15,8 +15,8 @@ from scipy.special import gammaln
 from sklearn_onlineem import GaussianHMM, PoissonHMM, RegressionHMM
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.models.durations import DURATIONS, CategoricalDurations
-from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
+from sklearn_onlineem.models.hidden_markov.durations import DURATIONS, CategoricalDurations
+from sklearn_onlineem.models.hidden_markov.semi_markov import HiddenSemiMarkovModel
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
 LENGTHS = [1, 7, 2, 12, 4]

@@ -18,8 +18,8 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Online
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import online_step
-from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
-from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
+from sklearn_onlineem.models.topics.inference import LocalGibbs, MaximumAPosteriori
+from sklearn_onlineem.models.topics.latent_dirichlet import LatentDirichletModel, TopicStatistics
 from sklearn_onlineem.statistics import combine
 
 INFERENCES = [LocalGibbs(), LocalGibbs(6, 2), LocalGibbs(3, 0, True), MaximumAPosteriori()]
@@ -181,8 +181,10 @@ def test_completion_deals_blocks_out_as_it_does_tokens(rng, monkeypatch):
     data = Documents(Rows(csr_array(np.tile([4.0, 3.0, 6.0], (n, 1)))))
     found = []
     for most_single, piece in ((4096, 1 << 18), (3, 1 << 18), (0, 50)):
-        monkeypatch.setattr("sklearn_onlineem.models.latent_dirichlet.MOST_SINGLE", most_single)
-        monkeypatch.setattr("sklearn_onlineem.models.latent_dirichlet._PIECE_TOKENS", piece)
+        monkeypatch.setattr(
+            "sklearn_onlineem.models.topics.latent_dirichlet.MOST_SINGLE", most_single
+        )
+        monkeypatch.setattr("sklearn_onlineem.models.topics.latent_dirichlet._PIECE_TOKENS", piece)
         log_likelihoods, n_tokens = model.completion(data, rng)
         assert_array_equal(n_tokens, 6.0)
         found.append(np.sort(log_likelihoods))

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn_onlineem._values import take
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.models.fixed import Fixed
-from sklearn_onlineem.models.mixture import MixtureChain, MixtureStatistics
+from sklearn_onlineem.models.mixtures.mixture import MixtureChain, MixtureStatistics
 from sklearn_onlineem.statistics import combine
 
 by_mixture = pytest.mark.parametrize("case", GIBBS, ids=repr)
@@ -167,7 +167,7 @@ def test_dispersed_chains_begin_elsewhere(case, rng):
 def test_sparse_and_blocked_rows_have_the_same_chain(case, rng, monkeypatch):
     model, rows, prior = problem(case, rng)
     chains = [MixtureChain(model, rows, prior, np.random.default_rng(1))]
-    monkeypatch.setattr("sklearn_onlineem.models.mixture._BLOCK_VALUES", 20)
+    monkeypatch.setattr("sklearn_onlineem.models.mixtures.mixture._BLOCK_VALUES", 20)
     chains.append(MixtureChain(model, rows, prior, np.random.default_rng(1)))
     for chain in chains:
         chain.sweep(np.random.default_rng(2))

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 from sklearn_onlineem.models.fixed import FixedEntries
-from sklearn_onlineem.models.regression import Regression, coordinates_of_regression
+from sklearn_onlineem.models.kalman.regression import Regression, coordinates_of_regression
 
 P, Q = 4, 2
 BLOCKS = np.kron([[0, 1], [1, 0]], np.ones((2, 2))).astype(bool)

@@ -18,7 +18,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Categorical, Gaussian, Gaussians
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import EndState, GivenLength
 
 N_STATES, N_SYMBOLS, N_FEATURES = 3, 4, 2

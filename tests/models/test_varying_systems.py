@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step, online_step
-from sklearn_onlineem.models.linear_dynamical import VARYING, Varying
+from sklearn_onlineem.models.kalman.linear_dynamical import VARYING, Varying
 
 K, D, T = 2, 3, 5
 PLACES = {

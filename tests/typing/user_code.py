@@ -63,8 +63,8 @@ from sklearn_onlineem.families import (
     Poisson,
     StudentT,
 )
-from sklearn_onlineem.models.conditional import ConditionalMixture
-from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models.mixtures.conditional import ConditionalMixture
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.statistics import Sums, combine
 
 Floats = NDArray[np.floating]

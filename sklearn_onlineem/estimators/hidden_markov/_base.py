@@ -39,8 +39,8 @@ from sklearn_onlineem.estimators.sequences import (
     is_one,
     observed_rows,
 )
-from sklearn_onlineem.models.durations import DURATIONS
-from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
+from sklearn_onlineem.models.hidden_markov.durations import DURATIONS
+from sklearn_onlineem.models.hidden_markov.semi_markov import HiddenSemiMarkovModel
 from sklearn_onlineem.models.live_filters import StateFilter
 from sklearn_onlineem.models.terminations import GivenLength
 

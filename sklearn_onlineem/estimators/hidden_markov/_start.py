@@ -22,9 +22,9 @@ from sklearn_onlineem.estimators._start import (
 from sklearn_onlineem.estimators.sequences import observed_rows
 from sklearn_onlineem.estimators.threads import single_threaded_openmp
 from sklearn_onlineem.families import MixtureOf
-from sklearn_onlineem.models.durations import DURATIONS, lasts_one_row
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
-from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel, check_moves
+from sklearn_onlineem.models.hidden_markov.durations import DURATIONS, lasts_one_row
+from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov.semi_markov import HiddenSemiMarkovModel, check_moves
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
 # Passes of EM in which starts are compared, the gain in nats per row for which the first one is

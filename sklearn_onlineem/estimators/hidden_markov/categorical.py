@@ -13,7 +13,7 @@ from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM, EmissionPro
 from sklearn_onlineem.estimators.hidden_markov._start import start_probabilities
 from sklearn_onlineem.estimators.parameters import COUNT, estimator, parameter
 from sklearn_onlineem.families import Categorical
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
 
 
 @estimator

@@ -27,8 +27,8 @@ from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.families import BernoulliRegression, PoissonRegression
 from sklearn_onlineem.families._start_coordinates import standardised
+from sklearn_onlineem.models.hidden_markov.regression_forecasts import forecast_of_regressions
 from sklearn_onlineem.models.live_filters import RegressionFilter
-from sklearn_onlineem.models.regression_forecasts import forecast_of_regressions
 from sklearn_onlineem.models.terminations import GivenLength
 
 

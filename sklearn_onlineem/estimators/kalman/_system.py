@@ -17,7 +17,7 @@ from sklearn_onlineem.estimators._start import prior_statistics
 from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 from sklearn_onlineem.models.fixed import FixedEntries
-from sklearn_onlineem.models.linear_dynamical import (
+from sklearn_onlineem.models.kalman.linear_dynamical import (
     FIELDS,
     FIELDS_WITH_INPUTS,
     NAMES,
@@ -29,7 +29,7 @@ from sklearn_onlineem.models.linear_dynamical import (
     diffuse_variables,
     without_infinite,
 )
-from sklearn_onlineem.models.regression import Regression
+from sklearn_onlineem.models.kalman.regression import Regression
 from sklearn_onlineem.structure import assembled
 
 SHAPES = {"full": Full(), "diag": Diagonal(), "diagonal": Diagonal(), "spherical": Spherical()}

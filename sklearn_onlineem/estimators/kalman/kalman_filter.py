@@ -29,7 +29,7 @@ from sklearn_onlineem.estimators.sequences import SequenceEstimator
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context, filled
 from sklearn_onlineem.families import Gaussian
-from sklearn_onlineem.models.linear_dynamical import (
+from sklearn_onlineem.models.kalman.linear_dynamical import (
     FIELDS_WITH_INPUTS,
     VARYING,
     LinearDynamicalModel,

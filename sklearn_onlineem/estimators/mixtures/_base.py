@@ -39,7 +39,7 @@ from sklearn_onlineem.estimators.parameters import AUTO, COUNT, available_if, es
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.models.fixed import Fixed
-from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel, MixtureStatistics
 
 
 @dataclass(frozen=True)

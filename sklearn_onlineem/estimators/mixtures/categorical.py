@@ -18,7 +18,7 @@ from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.parameters import COUNT, estimator, parameter
 from sklearn_onlineem.families import Categorical
 from sklearn_onlineem.families.categorical import tables_of
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 
 def _probabilities(mixture):

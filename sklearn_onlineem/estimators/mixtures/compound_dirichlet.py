@@ -23,7 +23,7 @@ from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.validation import checked_lengths
 from sklearn_onlineem.families import CompoundDirichlet as Family
 from sklearn_onlineem.families.dirichlets import Dirichlets
-from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel, MixtureStatistics
 
 
 def _start_alpha(estimator, name, alpha, model):

@@ -24,8 +24,8 @@ from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import converted, error_context
 from sklearn_onlineem.families import Gaussian, Gaussians
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
-from sklearn_onlineem.models.conditional import ConditionalMixture, conditional
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.conditional import ConditionalMixture, conditional
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 # Of a fit, what scikit-learn has by the same name.
 _SHARED = (

@@ -24,7 +24,7 @@ from sklearn_onlineem.estimators.mixtures._base import MixtureInitialiser, Mixtu
 from sklearn_onlineem.estimators.parameters import estimator, fit_context
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import INVALID, check_complete, raise_named
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 
 class _AnyFamily:

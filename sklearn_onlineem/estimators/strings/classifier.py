@@ -20,7 +20,7 @@ from sklearn_onlineem.estimators.strings._input import SymbolCodes, strings_of
 from sklearn_onlineem.estimators.strings.edit_distance import EditDistance
 from sklearn_onlineem.estimators.threads import threads_for
 from sklearn_onlineem.estimators.validation import error_context
-from sklearn_onlineem.models.edit_dictionary import Dictionary
+from sklearn_onlineem.models.strings.dictionary import Dictionary
 
 
 class Learnt(NamedTuple):

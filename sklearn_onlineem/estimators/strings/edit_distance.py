@@ -30,13 +30,13 @@ from sklearn_onlineem.estimators.strings._input import (
 )
 from sklearn_onlineem.estimators.threads import threads_for
 from sklearn_onlineem.estimators.validation import error_context
-from sklearn_onlineem.models.edit_operations import (
+from sklearn_onlineem.models.strings.operations import (
     KINDS,
     FullOperations,
     TiedOperations,
     best_moves,
 )
-from sklearn_onlineem.models.edit_transducer import EditStatistics, EditTransducer
+from sklearn_onlineem.models.strings.transducer import EditStatistics, EditTransducer
 
 _MARKS = {"match": "|", "mismatch": ".", "delete": " ", "insert": " "}
 

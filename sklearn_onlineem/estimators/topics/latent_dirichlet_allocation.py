@@ -39,8 +39,8 @@ from sklearn_onlineem.estimators.validation import (
     checked_lengths,
     error_context,
 )
-from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
-from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
+from sklearn_onlineem.models.topics.inference import LocalGibbs, MaximumAPosteriori
+from sklearn_onlineem.models.topics.latent_dirichlet import LatentDirichletModel, TopicStatistics
 
 
 def _umass(both, first, second, n):

@@ -20,7 +20,7 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem._values import n_bytes
 from sklearn_onlineem.em import Adaptive, Auto, Forgetting, Harmonic, Online
-from sklearn_onlineem.models.topic_inference import MaximumAPosteriori
+from sklearn_onlineem.models.topics.inference import MaximumAPosteriori
 
 every_estimator = pytest.mark.parametrize("case", MERGED, ids=repr)
 endless = pytest.mark.parametrize("make", [GaussianHMM, KalmanFilter])

@@ -33,7 +33,7 @@ from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import LikelihoodStopping, StandardErrorStopping
 from sklearn_onlineem.families import Laplace
 from sklearn_onlineem.models.coordinates import has_coordinates
-from sklearn_onlineem.models.edit_operations import FullOperations
+from sklearn_onlineem.models.strings.operations import FullOperations
 from sklearn_onlineem.models.terminations import EndState, GivenLength
 
 PLAIN = Batch(acceleration=None)

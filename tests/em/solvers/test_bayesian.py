@@ -25,7 +25,7 @@ from sklearn_onlineem.em.solvers import RunningStatistics, running_step
 from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.estimators import threads
 from sklearn_onlineem.families import Multinomial
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
 CARRYING = [case for case in EXACT if case.make is not LaplaceMixture]

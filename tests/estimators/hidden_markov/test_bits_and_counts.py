@@ -12,7 +12,7 @@ from scipy.stats import bernoulli, norm, poisson
 from sklearn_onlineem import RegressionHMM, combine_estimators
 from sklearn_onlineem.diagnostics import standard_errors
 from sklearn_onlineem.em import Batch
-from sklearn_onlineem.models import regression_forecasts
+from sklearn_onlineem.models.hidden_markov import regression_forecasts
 
 K = 2
 # The distribution of a row given predictors, what lags count for, values of some probability,

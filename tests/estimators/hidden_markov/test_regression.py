@@ -14,7 +14,7 @@ from statsmodels.tsa.api import MarkovAutoregression, MarkovRegression
 from sklearn_onlineem import HMM, RegressionHMM
 from sklearn_onlineem._values import components
 from sklearn_onlineem.families import GaussianRegression
-from sklearn_onlineem.models.regression_forecasts import forecast_of_regressions
+from sklearn_onlineem.models.hidden_markov.regression_forecasts import forecast_of_regressions
 
 K, P = 2, 2
 

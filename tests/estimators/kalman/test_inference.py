@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from sklearn_onlineem import KalmanFilter
-from sklearn_onlineem.models.linear_dynamical import FIELDS
-from sklearn_onlineem.models.regression import Regression
+from sklearn_onlineem.models.kalman.linear_dynamical import FIELDS
+from sklearn_onlineem.models.kalman.regression import Regression
 
 
 @pytest.mark.parametrize("radius", [0.0, 0.9, 1.0, 1.1])

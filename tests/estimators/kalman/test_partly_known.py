@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn_onlineem import KalmanFilter, combine_estimators
 from sklearn_onlineem.diagnostics import forecast_moments, standard_errors
 from sklearn_onlineem.em import BayesianOnline
-from sklearn_onlineem.models.linear_dynamical import FIELDS
+from sklearn_onlineem.models.kalman.linear_dynamical import FIELDS
 
 MASKS = {
     "transition_matrices": np.array([[True, False], [False, False]]),

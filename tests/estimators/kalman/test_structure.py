@@ -18,7 +18,7 @@ from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.diagnostics import standard_errors
 from sklearn_onlineem.em.certificate import newton_step
 from sklearn_onlineem.em.quasi_newton import Evaluation, QuasiNewton
-from sklearn_onlineem.models.linear_dynamical import FIELDS
+from sklearn_onlineem.models.kalman.linear_dynamical import FIELDS
 from sklearn_onlineem.structure import Autoregression, Cycle, Inputs, Level, Season, Trend
 from sklearn_onlineem.structure import assembled as structure_of
 

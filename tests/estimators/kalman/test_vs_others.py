@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
 
 from sklearn_onlineem import KalmanFilter
-from sklearn_onlineem.models.linear_dynamical import FIELDS
+from sklearn_onlineem.models.kalman.linear_dynamical import FIELDS
 
 NOT_OFFSETS = [name for name in FIELDS if "offsets" not in name]
 

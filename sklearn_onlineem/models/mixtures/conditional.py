@@ -17,7 +17,7 @@ from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.families import Gaussian
 from sklearn_onlineem.families._e_step import drawn_from, log_of
-from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 # Numbers in a block of deviations of rows from the means of all components.
 _BLOCK_VALUES = 1 << 20
@@ -70,8 +70,8 @@ class ConditionalMixture:
     >>> import numpy as np
     >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.families import Gaussian, Gaussians
-    >>> from sklearn_onlineem.models.conditional import conditional
-    >>> from sklearn_onlineem.models.mixture import MixtureModel
+    >>> from sklearn_onlineem.models.mixtures.conditional import conditional
+    >>> from sklearn_onlineem.models.mixtures.mixture import MixtureModel
     >>> gaussian = Gaussians(np.array([[1.0, 2.0]]), np.array([[[4.0, 2.0], [2.0, 3.0]]]))
     >>> model = MixtureModel(Gaussian(), np.ones(1), gaussian)
     >>> given = conditional(model, np.array([[5.0, np.nan]]))

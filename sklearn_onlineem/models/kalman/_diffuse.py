@@ -20,9 +20,9 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 from sklearn_onlineem.families.linear_gaussian import square_roots
-from sklearn_onlineem.models._kalman import LinearDynamicalStatistics, Prepared, SharedGains
-from sklearn_onlineem.models._partial_regression import independent_variances
-from sklearn_onlineem.models._varying import expected_moments, known_of
+from sklearn_onlineem.models.kalman._filter import LinearDynamicalStatistics, Prepared, SharedGains
+from sklearn_onlineem.models.kalman._partial_regression import independent_variances
+from sklearn_onlineem.models.kalman._varying import expected_moments, known_of
 from sklearn_onlineem.statistics import Moments
 
 # Share of the largest singular value, below which others are rounding.

@@ -40,7 +40,7 @@ from sklearn_onlineem.models.split_merge import (
     gain_of,
     learners_and_judges,
 )  # fmt: skip
-from sklearn_onlineem.models.topic_inference import (
+from sklearn_onlineem.models.topics.inference import (
     ALL_TOPICS,
     LocalGibbs,
     TopicInference,
@@ -157,7 +157,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
     >>> from scipy.sparse import csr_array
     >>> from sklearn_onlineem.data.documents import Documents
     >>> from sklearn_onlineem.data.rows import Rows
-    >>> from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
+    >>> from sklearn_onlineem.models.topics.latent_dirichlet import LatentDirichletModel
     >>> topics_T = np.array([[0.9, 0.0], [0.1, 0.1], [0.0, 0.9]])
     >>> model = LatentDirichletModel(topics_T, np.array([0.1, 0.1]), np.array([10.0]))
     >>> documents = Documents(Rows(csr_array([[9.0, 1.0, 0.0], [0.0, 1.0, 9.0]])))

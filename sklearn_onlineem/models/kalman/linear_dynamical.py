@@ -32,8 +32,12 @@ from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 from sklearn_onlineem.families.parts import Part
-from sklearn_onlineem.models import _diffuse
-from sklearn_onlineem.models._kalman import (
+from sklearn_onlineem.models._model import Model, by_weight
+from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
+from sklearn_onlineem.models.coordinates import Coordinates, Node, within
+from sklearn_onlineem.models.forecasts import NormalForecast
+from sklearn_onlineem.models.kalman import _diffuse
+from sklearn_onlineem.models.kalman._filter import (
     LinearDynamicalStatistics,
     Padded,
     SharedGains,
@@ -41,9 +45,11 @@ from sklearn_onlineem.models._kalman import (
     prepared,
     split_by_gaps,
 )
-from sklearn_onlineem.models._model import Model, by_weight
-from sklearn_onlineem.models._partial_regression import VarianceCoordinates, independent_variances
-from sklearn_onlineem.models._varying import (
+from sklearn_onlineem.models.kalman._partial_regression import (
+    VarianceCoordinates,
+    independent_variances,
+)
+from sklearn_onlineem.models.kalman._varying import (
     Varying,
     expected_moments,
     known_of,
@@ -52,11 +58,8 @@ from sklearn_onlineem.models._varying import (
     times_of,
     with_weight,
 )
-from sklearn_onlineem.models._varying import occupancies as varying_occupancies
-from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
-from sklearn_onlineem.models.coordinates import Coordinates, Node, within
-from sklearn_onlineem.models.forecasts import NormalForecast
-from sklearn_onlineem.models.regression import Regression, coordinates_of_regression
+from sklearn_onlineem.models.kalman._varying import occupancies as varying_occupancies
+from sklearn_onlineem.models.kalman.regression import Regression, coordinates_of_regression
 from sklearn_onlineem.models.terminations import NEEDS_LENGTHS, UNKNOWN_LENGTHS, Lengths
 from sklearn_onlineem.statistics import Moments, combine
 
@@ -616,8 +619,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.data.sequences import Sequences
     >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-    >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-    >>> from sklearn_onlineem.models.regression import Regression
+    >>> from sklearn_onlineem.models.kalman.linear_dynamical import LinearDynamicalModel
+    >>> from sklearn_onlineem.models.kalman.regression import Regression
     >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
     >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
     >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)

@@ -14,13 +14,13 @@ from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem._values import quick
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS, AffineGaussian, LinearGaussian
-from sklearn_onlineem.models._partial_regression import (
+from sklearn_onlineem.models.fixed import FixedEntries
+from sklearn_onlineem.models.kalman._partial_regression import (
     OfRegression,
     PartialCoordinates,
     PartialRegression,
     n_of_blocks,
 )
-from sklearn_onlineem.models.fixed import FixedEntries
 from sklearn_onlineem.statistics import Moments
 
 
@@ -46,7 +46,7 @@ class Regression:
     --------
     >>> import numpy as np
     >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-    >>> from sklearn_onlineem.models.regression import Regression
+    >>> from sklearn_onlineem.models.kalman.regression import Regression
     >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
     >>> Regression(LinearGaussian(), line).predicted(np.array([[3.0]]), np.array([[[1.0]]]))
     (array([[7.]]), array([[[4.5]]]))

@@ -42,9 +42,9 @@ from sklearn_onlineem.models.capabilities import (
     SplitMergeStep,
     SplitsAndMerges,
 )
-from sklearn_onlineem.models.component_steps import ComponentSteps
 from sklearn_onlineem.models.coordinates import FAMILY_NODE, Coordinates, shares_node
 from sklearn_onlineem.models.fixed import Fixed
+from sklearn_onlineem.models.mixtures.component_steps import ComponentSteps
 from sklearn_onlineem.models.split_merge import (
     EMPTY_SHARE,
     emptied,
@@ -109,7 +109,7 @@ class MixtureModel(
     >>> import numpy as np
     >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models.mixture import MixtureModel
+    >>> from sklearn_onlineem.models.mixtures.mixture import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
     >>> model.posterior(Rows(np.array([[0.0], [12.0]]))).round(3)
     array([[1., 0.],

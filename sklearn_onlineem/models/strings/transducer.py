@@ -16,7 +16,7 @@ from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.families.tangents import Shares
 from sklearn_onlineem.models._model import Model, by_weight
 from sklearn_onlineem.models.coordinates import Coordinates, Node
-from sklearn_onlineem.models.edit_operations import KINDS, FullOperations, Operations
+from sklearn_onlineem.models.strings.operations import KINDS, FullOperations, Operations
 from sklearn_onlineem.statistics import Statistics
 
 # Cells of a lattice that a chunk has; Python looks for Ctrl-C between chunks.
@@ -103,8 +103,8 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.models.edit_operations import TiedOperations
-    >>> from sklearn_onlineem.models.edit_transducer import EditTransducer
+    >>> from sklearn_onlineem.models.strings.operations import TiedOperations
+    >>> from sklearn_onlineem.models.strings.transducer import EditTransducer
     >>> model = EditTransducer(TiedOperations(3), np.array([0.6, 0.1, 0.1, 0.1, 0.1]))
     >>> pairs, scripts = model.sample(10_000, np.random.default_rng(0))
     >>> bool(abs(len(scripts.symbols) / 10_000 - 9.0) < 0.2)  # the end has a tenth

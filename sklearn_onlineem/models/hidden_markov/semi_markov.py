@@ -17,8 +17,8 @@ from sklearn_onlineem.families._e_step import drawn_from, log_of
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.models._model import by_weight
 from sklearn_onlineem.models.coordinates import FAMILY_NODE, Node
-from sklearn_onlineem.models.durations import CategoricalDurations, SegmentDurations
-from sklearn_onlineem.models.hidden_markov import (
+from sklearn_onlineem.models.hidden_markov.durations import CategoricalDurations, SegmentDurations
+from sklearn_onlineem.models.hidden_markov.markov import (
     ChainCoordinates,
     HiddenMarkovModel,
     HiddenMarkovStatistics,
@@ -132,8 +132,8 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
     >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.families import Poisson
     >>> from sklearn_onlineem.data.sequences import Sequences
-    >>> from sklearn_onlineem.models.durations import CategoricalDurations
-    >>> from sklearn_onlineem.models.hidden_semi_markov import HiddenSemiMarkovModel
+    >>> from sklearn_onlineem.models.hidden_markov.durations import CategoricalDurations
+    >>> from sklearn_onlineem.models.hidden_markov.semi_markov import HiddenSemiMarkovModel
     >>> chain = np.array([0.5, 0.5]), np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[1.0], [9.0]])
     >>> twos = np.array([[0.0, 1.0], [0.0, 1.0]])
     >>> model = HiddenSemiMarkovModel(

@@ -23,13 +23,13 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._e_step import log_of
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.families.parts import Part
-from sklearn_onlineem.models._long_sequences import decoded, explored, filtered_end
 from sklearn_onlineem.models._model import Model, divergences, matching, numbered
 from sklearn_onlineem.models.capabilities import Reinitialises, RowLikelihoods, SplitMergeStep
 from sklearn_onlineem.models.coordinates import FAMILY_NODE, Coordinates, shares_node
 from sklearn_onlineem.models.fixed import Fixed
 from sklearn_onlineem.models.forecasts import MixtureForecast
-from sklearn_onlineem.models.mixture import MixtureModel, known_if_inputs
+from sklearn_onlineem.models.hidden_markov._long_sequences import decoded, explored, filtered_end
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel, known_if_inputs
 from sklearn_onlineem.models.split_merge import emptied
 from sklearn_onlineem.models.terminations import (
     AbsorbingStates,
@@ -143,7 +143,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.families import Poisson
     >>> from sklearn_onlineem.data.sequences import Sequences
-    >>> from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+    >>> from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
     >>> transmat, rates = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[1.0], [9.0]])
     >>> model = HiddenMarkovModel(Poisson(), np.array([0.5, 0.5]), transmat, rates)
     >>> data = Sequences(Rows(np.array([[0.0], [2.0], [8.0], [11.0]])), np.array([0, 4]))

@@ -13,7 +13,7 @@ from sklearn_onlineem.data.sequences import SequencesWithInputs
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.linear_gaussian import joined
 from sklearn_onlineem.models.forecasts import mixture_quantiles
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
 
 # Values of lags that are followed, each with its probability; how many are drawn where there would
 # be more; and probabilities of the next row that are held.

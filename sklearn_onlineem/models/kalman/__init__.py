@@ -1,0 +1,1 @@
+"""Linear dynamical systems, the models of Kalman filters."""

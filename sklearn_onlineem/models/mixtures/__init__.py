@@ -1,0 +1,1 @@
+"""Mixtures, and what they say of parts of rows."""

@@ -1,0 +1,1 @@
+"""Edit transducers of pairs of strings."""
