@@ -542,7 +542,10 @@ def without_gaps(family, rows, rng, prior=None):
     parameters = _maximiser(family, statistics, rows.n_features, prior)
     model = MixtureModel(family, np.ones(1), parameters)
     model, _ = climbed(model, replace(rows, labels=None), _FILLING_PASSES)
-    return model.without_gaps(rows, np.random.default_rng(rng.randint(1 << 31)))
+    drawn = model.without_gaps(rows, np.random.default_rng(rng.randint(1 << 31)))
+    # Noise in a column of one value would be correlated with other columns.
+    varies = filled.X.min(axis=0) < filled.X.max(axis=0)
+    return replace(drawn, X=np.where(varies, drawn.X, filled.X))
 
 
 def _maximiser(family, statistics, n_features, prior):

@@ -142,6 +142,15 @@ class MatrixTangents(_GaussianTangents):
     def _upper(self):
         return _upper_triangle(self.d)[0]
 
+    @property
+    def is_free(self):
+        free = super().is_free
+        if self.family.limits is not None:
+            # Rows without a value tell nothing of correlations with a column that has only one.
+            varies, (i, j) = np.less(*self.family.limits), self._upper
+            free[:, self.d :] &= (varies[i] & varies[j]) | (i == j)
+        return free
+
     @cached_property
     def _root(self):
         return self.parameters.covariance @ self.parameters.precision_factor

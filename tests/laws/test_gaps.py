@@ -102,6 +102,23 @@ def test_what_few_values_determine_stays_where_they_are(case, solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("case", ["full", "tied", "no prior", "states"])
+def test_a_column_of_one_value_is_correlated_with_no_other(case, solver, rng):
+    if case == "states" and solver not in ("online", "batch", "stochastic"):
+        return
+    X = np.column_stack([rng.normal(5.0, 2.0, 60), np.full(60, 3.1), rng.normal(5.0, 1.0, 60)])
+    X[:, 2] += X[:, 0]
+    X[rng.random(X.shape) < 0.4] = np.nan
+    model = clone(LITTLE_SEEN[case]).set_params(solver=SOLVERS[solver], random_state=0)
+    for fit in (clone(model).fit(X), model.partial_fit(X[:20]).partial_fit(X[20:])):
+        S = fit.model_.parameters.covariance
+        roots = np.sqrt(np.einsum("kii->ki", S))
+        correlations = S / (roots[:, :, None] * roots[:, None, :])
+        assert np.abs(correlations[:, 1, [0, 2]]).max() < 1e-8
+        assert np.abs(correlations[:, 0, 2]).max() > 0.1
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("kind", ["full", "diag"])
 def test_components_keep_what_no_value_tells(kind, solver, rng):
     X = np.concatenate([rng.normal(size=(60, 2)), [20.0, 0.0] + rng.normal(size=(60, 2))])
