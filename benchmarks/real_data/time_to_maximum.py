@@ -375,7 +375,10 @@ def _arguments():
     parser.add_argument("--only", action="append", choices=BENCHMARKS)
     parser.add_argument("--against", metavar="CHECKOUT")
     parser.add_argument("--fits-only", action="store_true", help="print our whole fits as JSON")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.against and arguments.only == ["many"]:
+        parser.error("many short series have no fit to compare")
+    return arguments
 
 
 BENCHMARKS = {
