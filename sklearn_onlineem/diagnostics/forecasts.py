@@ -9,7 +9,7 @@ import numpy as np
 
 from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._typing import Floats, SequenceData
-from sklearn_onlineem.diagnostics._missing import missing_of
+from sklearn_onlineem.diagnostics._missing import Missing
 from sklearn_onlineem.diagnostics.reading import coordinates_at, model_and_data
 from sklearn_onlineem.diagnostics.standard_errors import LEAST_INFORMATION, check_converged
 from sklearn_onlineem.estimators.kalman.kalman_filter import KalmanFilter
@@ -108,7 +108,7 @@ def _added_covariances(estimator, model, data, n_steps):
     if not any(part.learnt for part in (model.initial, model.transitions, model.emissions)):
         return np.zeros((*variances.shape, variances.shape[-1]))
     statistics, coordinates = coordinates_at(estimator, model, data)
-    information = np.eye(math.prod(coordinates.shape)) - missing_of(coordinates, data).dense()
+    information = np.eye(math.prod(coordinates.shape)) - Missing(coordinates, data).dense()
     values, vectors = np.linalg.eigh(information)
     moves = np.array([
         _derivative(coordinates, vector.reshape(coordinates.shape), data, n_steps)

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from sklearn_onlineem._checks import array_of, check_count
 from sklearn_onlineem._typing import Floats, SequenceData
-from sklearn_onlineem.diagnostics._missing import missing_of
+from sklearn_onlineem.diagnostics._missing import Missing
 from sklearn_onlineem.diagnostics.reading import coordinates_at, model_and_data
 from sklearn_onlineem.estimators.base import OnlineEM
 
@@ -20,8 +20,8 @@ from sklearn_onlineem.estimators.base import OnlineEM
 _FEW = 64
 # Further vectors of Lanczos' method; more of them do not save products.
 _SPARE = 4
-# From this tolerance on, single precision suffices.
-_SINGLE = 1e-4
+# From this tolerance on, differences to one side suffice.
+_QUICK = 1e-4
 # Most pairs and parts of a direction in a summary, and their least share.
 _MOST_NAMED, _LEAST_SHARE = 3, 0.1
 
@@ -142,11 +142,10 @@ def missing_information(
     The data have little information on directions with eigenvalues near 1.
 
     Eigenvalues are found by Lanczos' method, with a pass over the data for each product, and no
-    matrix of all parameters. Products are exact for mixtures; for other models they are central
-    differences of the E-step, with errors of some 1e-8. A prior counts as
-    complete data, and the rate is that of MAP estimation. Floors of variances (`reg_covar`) are
-    ignored. If all parameters of a Kalman filter are learnt, some eigenvalues are 1, as states may
-    be rotated.
+    matrix of all parameters. Products are differences of E-steps, with errors of some 1e-8, or 1e-6
+    from a `tol` of 1e-4 on. A prior counts as complete data, and the rate is that of MAP
+    estimation. Floors of variances (`reg_covar`) are ignored. If all parameters of a Kalman filter
+    are learnt, some eigenvalues are 1, as states may be rotated.
 
     Parameters
     ----------
@@ -193,7 +192,7 @@ def missing_information(
     n_values, tol = int(n_values), float(tol)
     model, data = model_and_data(estimator, X, **where)
     _, coordinates = coordinates_at(estimator, model, data)
-    missing = missing_of(coordinates, data, single=tol >= _SINGLE and not _is_small(coordinates))
+    missing = Missing(coordinates, data, is_quick=tol >= _QUICK and not _is_small(coordinates))
     values, vectors = _leading(coordinates, missing, n_values, tol)
     views = coordinates.shown_by(estimator)
     directions = (
@@ -239,7 +238,7 @@ def _direction(coordinates, missing, value, x, views):
     moves = x**2
     moves /= max(moves.sum(), np.finfo(float).tiny)
     parts = {name: float(moves[:, columns].sum()) for name, columns in coordinates.parts.items()}
-    overlaps = None if missing.overlaps is None else missing.overlaps(v)
+    overlaps = missing.overlaps(v)
     if overlaps is not None and overlaps.sum() > 0.0:
         overlaps = overlaps / (0.5 * overlaps.sum())
     derivatives = coordinates.derivatives(v, views)

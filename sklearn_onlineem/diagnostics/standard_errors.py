@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem._checks import check_bool
 from sklearn_onlineem._typing import Floats, SequenceData
-from sklearn_onlineem.diagnostics._missing import missing_of
+from sklearn_onlineem.diagnostics._missing import Missing
 from sklearn_onlineem.diagnostics.reading import coordinates_at, model_and_data, prior_of
 from sklearn_onlineem.estimators.base import OnlineEM
 from sklearn_onlineem.models.topics.latent_dirichlet import LatentDirichletModel
@@ -256,7 +256,7 @@ def standard_errors(
     coordinates.check_determined(data.total_weight, prior_of(estimator))
     if robust and len(data) < 2:
         raise ValueError("robust=True requires several observations, got one.")
-    missing = missing_of(coordinates, data)
+    missing = Missing(coordinates, data)
     # Directions of unit information, one a row.
     units = np.eye(math.prod(coordinates.shape)).reshape(-1, *coordinates.shape)
     basis = np.array([coordinates.direction(unit).ravel() for unit in units])

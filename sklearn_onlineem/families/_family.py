@@ -506,11 +506,8 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
         return promoted(self.sufficient_statistics(X)), self.log_base_measure(X, n_threads)
 
 
-def linear_log_density(phi, base, natural, offset, n_threads=1, kernel=_natural.LINEAR):
-    """Return offset_k + natural_k . phi_n + base_n, of shape (n_rows, K), dense or CSR.
-
-    A kernel may make features phi of dense rows.
-    """
+def linear_log_density(phi, base, natural, offset, n_threads=1):
+    """Return offset_k + natural_k . phi_n + base_n, of shape (n_rows, K), for phi dense or CSR."""
     out = np.empty((phi.shape[0], len(natural)), dtype=phi.dtype)
     if sparse.issparse(phi):
         entries, natural_T = _entries(phi, natural), np.ascontiguousarray(natural.T)
@@ -518,27 +515,25 @@ def linear_log_density(phi, base, natural, offset, n_threads=1, kernel=_natural.
         _counts.mixture_pass(*entries, natural_T, offset, wanted, None, None, n_threads)
     else:
         _natural.mixture_pass(
-            phi, None, np.zeros(phi.shape[1]), kernel, natural, offset, task(base=base, out=out),
-            None, None, n_threads,
+            phi, None, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset,
+            task(base=base, out=out), None, None, n_threads,
         )  # fmt: skip
     return out
 
 
-def linear_statistics(
-    phi, responsibilities, n_threads=1, kernel=_natural.LINEAR, n_statistics=None
-):
+def linear_statistics(phi, responsibilities, n_threads=1):
     """Return the sums over rows of responsibility times phi, as `linear_log_density` has it."""
     weights = np.ascontiguousarray(responsibilities, dtype=phi.dtype)
-    counts, n_statistics = np.empty(weights.shape[1]), n_statistics or phi.shape[1]
+    counts = np.empty(weights.shape[1])
     if sparse.issparse(phi):
-        totals = np.empty((n_statistics, len(counts)))
+        totals = np.empty((phi.shape[1], len(counts)))
         given = task(responsibilities=weights)
         _counts.mixture_pass(*_csr(phi), None, None, given, counts, totals, n_threads)
         return Sums(counts, np.ascontiguousarray(totals.T))
-    totals = np.empty((len(counts), n_statistics))
+    totals = np.empty((len(counts), phi.shape[1]))
     _natural.mixture_pass(
-        phi, None, np.zeros(phi.shape[1]), kernel, None, None, task(responsibilities=weights),
-        counts, totals, n_threads,
+        phi, None, np.zeros(phi.shape[1]), _natural.LINEAR, None, None,
+        task(responsibilities=weights), counts, totals, n_threads,
     )  # fmt: skip
     return Sums(counts, totals)
 

@@ -41,10 +41,9 @@ class CompoundDirichletTangents(Tangents):
     .. math:: \operatorname{diag}(\psi'(\alpha)) - \psi'(\alpha_0) 1 1'
         = D^{1/2} (I - c u u') D^{1/2} = L L', \quad L = D^{1/2} (I - \gamma u u')
 
-    Proportions are hidden: there are no features of rows, only their expectations.
+    Proportions are hidden: statistics have their expectations.
     """
 
-    has_features = False
     parts = {"alpha": slice(None)}
 
     unsolved = Tangents.score

@@ -120,42 +120,25 @@ def _noise(family, parameters):
     return covariance if shape.axes == "kdd" else np.einsum("kpp->kp", covariance)[shape.shown]
 
 
-class _Combined(Tangents):
-    """Tangents along orthonormal combinations of those of others, the columns of `basis`."""
+class RegressionTangents(Tangents):
+    """Tangents of regressions on known inputs.
 
-    def __init__(self, tangents, basis):
-        super().__init__(tangents.family, tangents.parameters)
-        self._tangents, self._basis = tangents, basis
-
-    mean = property(lambda self: self._tangents.mean)
-    n_own = property(lambda self: self._basis.shape[1])
-    takes_single = property(lambda self: self._tangents.takes_single)
-    kernel = property(lambda self: self._tangents.kernel)
-    rows = property(lambda self: self._tangents.rows)
-    features = property(lambda self: self._tangents.features)
-
-    def frames(self):
-        for components, to, frame in self._tangents.frames():
-            yield components, to, _Combined(frame, self._basis)
-
-    def natural(self, v):
-        return self._tangents.natural(v @ self._basis.T)
-
-    def whitened(self, raw):
-        return self._tangents.whitened(raw) @ self._basis
-
-
-class RegressionTangents(_Combined):
-    """Tangents of regressions on known inputs."""
+    They are orthonormal combinations of those of joint Gaussians of inputs and outputs.
+    """
 
     def __init__(self, family, regressions):
         M, B, R = regressions.input_covariance, regressions.matrix, regressions.covariance
         across, (p, q) = B @ M, B.shape[1:]
         covariance = joined(M, across, across @ B.mT + R)
         floor = np.append(np.zeros(q), family._regression._added(p).diagonal())
-        joint = MatrixTangents(Gaussian(floor=floor), Gaussians(regressions.mean, covariance))
-        super().__init__(joint, _basis(q, p, family.noise))
-        self.family, self.parameters = family, regressions
+        super().__init__(family, regressions)
+        joint = Gaussians(regressions.mean, covariance)
+        self._tangents = MatrixTangents(Gaussian(floor=floor), joint)
+        self._basis = _basis(q, p, family.noise)
+
+    @property
+    def n_own(self):
+        return self._basis.shape[1]
 
     @property
     def parts(self):

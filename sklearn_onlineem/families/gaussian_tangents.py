@@ -5,26 +5,18 @@ R V R'; rows score u'y + (y'Vy - tr V) / 2. Coordinates of V are its entries, th
 divided by sqrt(2), so that scores have variance 1.
 """
 
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem.families._family import Family
-from sklearn_onlineem.families.covariance_shapes import LARGEST_GUARD, NEGLIGIBLE, Gaussians
+from sklearn_onlineem.families.covariance_shapes import NEGLIGIBLE, Gaussians
 from sklearn_onlineem.families.tangents import Tangents, symmetric_exponential
 
 
 class _GaussianTangents(Tangents):
-    """Tangents of Gaussians, with features about a centre, the middle of the means."""
-
-    @cached_property
-    def centre(self):
-        return self.parameters.mean.mean(axis=0)
-
-    @cached_property
-    def shift(self):
-        return self.parameters.mean - self.centre
+    """Tangents of Gaussians of any covariances."""
 
     @cached_property
     def d(self):
@@ -48,17 +40,6 @@ class _GaussianTangents(Tangents):
         free[:, : self.d], free[:, self.d :] = family.learns_means, family.learns_covariances
         return free
 
-    @property
-    def takes_single(self):
-        return self._guard < LARGEST_GUARD[np.dtype(np.float32)]
-
-    @property
-    def kernel(self):
-        return self.family.covariance.features
-
-    def rows(self, X):
-        return X
-
     def effective_counts(self, statistics):
         counts = np.empty((len(statistics.weight), self.n_own))
         counts[:, : self.d] = statistics.weight[:, None]
@@ -72,27 +53,10 @@ class _GaussianTangents(Tangents):
         share = statistics.weight / statistics.weight.sum()
         return share.reshape(-1, *(1,) * (values.ndim - 1)) * values
 
-    def frames(self):
-        if self._guard < LARGEST_GUARD[np.dtype(np.float64)]:
-            yield slice(None), lambda X: X - self.centre, self
-            return
-        # Tangents of one Gaussian of mean 0 and covariance 1.
-        is_matrix = self.parameters.covariance.ndim == 3
-        unit = np.eye(self.d)[None] if is_matrix else np.ones((1, self.n_own - self.d))
-        standard = type(self)(self.family, Gaussians(np.zeros((1, self.d)), unit))
-        for k in range(len(self.shift)):
-            yield slice(k, k + 1), partial(self._standardised, k), standard
-
-    def _standardised(self, k, X):
-        """Return rows in coordinates in which component k is standard normal."""
-        factors, deviation = self.parameters.precision_factor, X - self.parameters.mean[k]
-        factor = factors[min(k, len(factors) - 1)]
-        return deviation @ factor if factor.ndim > 1 else deviation * factor
-
     def score(self, statistics):
         weight, first = statistics.weight[:, None], statistics.mean - self.parameters.mean
         first = np.where(weight > NEGLIGIBLE, weight * first, 0.0)
-        return self.whitened_sums(first, self._second(statistics, first))
+        return self._whitened(statistics, first)
 
     def moved(self, v):
         mean, covariance = self._moved(v)
@@ -155,63 +119,28 @@ class MatrixTangents(_GaussianTangents):
     def _root(self):
         return self.parameters.covariance @ self.parameters.precision_factor
 
-    @cached_property
-    def mean(self):
-        covariances = self.parameters.covariance_matrices
-        second = covariances + self.shift[:, :, None] * self.shift[:, None, :]
-        return np.concatenate([self.shift, second[:, *self._upper]], axis=1)
-
-    def features(self, X):
-        i, j = self._upper
-        out = np.empty((len(X), self.n_own))
-        out[:, : self.d] = X
-        np.multiply(X[:, i], X[:, j], out=out[:, self.d :])
-        return out
-
     def _matrices(self, packed):
         """Return symmetric matrices from the coordinates of V."""
         _, factors, places = _upper_triangle(self.d)
         return (packed * factors).take(places, axis=1)
 
-    def natural(self, v):
-        P = self.parameters.precision_factor
-        A = P @ self._matrices(v[:, self.d :]) @ P.mT
-        linear = (P @ v[:, : self.d, None] - A @ self.shift[:, :, None])[:, :, 0]
-        products = A[:, *self._upper] / _upper_triangle(self.d)[1] ** 2
-        return np.concatenate([linear, products], axis=1)
-
-    def whitened(self, raw):
-        first, outer = raw[:, : self.d], self.shift[:, :, None] * raw[:, None, : self.d]
-        second = raw[:, self.d :].take(_upper_triangle(self.d)[2], axis=1)
-        return self.whitened_sums(first, second - outer - outer.mT)
-
-    def whitened_sums(self, first, second):
-        """Return the scores of sums of rows about their means, and of their products."""
-        P = self.parameters.precision_factor
-        T, u = P.mT @ second @ P, (P.mT @ first[:, :, None])[:, :, 0]
-        return np.concatenate([u, T[:, *self._upper] / _upper_triangle(self.d)[1]], axis=1)
-
-    def _second(self, statistics, first):
-        """Return second moments about the present means less their expectations."""
+    def _whitened(self, statistics, first):
+        """Return the scores, from sums of rows about the present means."""
         scatter = self._of_each(statistics, statistics.scatter)
         deviation = statistics.mean - self.parameters.mean
         # The M-step adds the floor to the mean of the squares.
         unfloored = self.parameters.covariance - np.diag(self.family._added(self.d))
         expected = self._of_each(statistics, statistics.degrees)[:, None, None] * unfloored
-        return scatter + first[:, :, None] * deviation[:, None, :] - expected
+        second = scatter + first[:, :, None] * deviation[:, None, :] - expected
+        P = self.parameters.precision_factor
+        T, u = P.mT @ second @ P, (P.mT @ first[:, :, None])[:, :, 0]
+        return np.concatenate([u, T[:, *self._upper] / _upper_triangle(self.d)[1]], axis=1)
 
     def _moved(self, v):
         n = len(self.parameters.covariance)
         means = self.parameters.mean + (self._root @ v[:, : self.d, None])[:, :, 0]
         roots = self._root[:n] @ symmetric_exponential(0.5 * self._matrices(v[:n, self.d :]))
         return means, roots @ roots.mT
-
-    @cached_property
-    def _guard(self):
-        """Squares of the data in units of the narrowest component."""
-        every = self.parameters.covariance_matrices
-        total = (every + self.shift[:, :, None] * self.shift[:, None, :]).mean(axis=0)
-        return np.einsum("kij,ij->k", self.parameters.precision, total).max()
 
 
 class AxisTangents(_GaussianTangents):
@@ -222,52 +151,26 @@ class AxisTangents(_GaussianTangents):
         """Features that share a variance."""
         return self.d // self.parameters.covariance.shape[1]
 
-    @cached_property
-    def mean(self):
-        parameters = self.parameters
-        every = np.broadcast_to(parameters.covariance, self.shift.shape)
-        second = self.family.covariance._summed(every + self.shift**2)
-        return np.concatenate([self.shift, second], axis=1)
-
     @property
     def _unit(self):
         """V along a coordinate."""
         return np.sqrt(2.0 / self._per_value)
 
-    def natural(self, v):
-        parameters = self.parameters
-        A = parameters.precision * self._unit * v[:, self.d :]
-        linear = parameters.precision_factor * v[:, : self.d] - A * self.shift
-        return np.concatenate([linear, 0.5 * A], axis=1)
-
-    def whitened(self, raw):
-        first = raw[:, : self.d]
-        outer = self.family.covariance._summed(self.shift * first)
-        return self.whitened_sums(first, raw[:, self.d :] - 2.0 * outer)
-
-    def whitened_sums(self, first, second):
-        parameters = self.parameters
-        spread = 0.5 * self._unit * parameters.precision * second
-        return np.concatenate([parameters.precision_factor * first, spread], axis=1)
-
-    def _second(self, statistics, first):
-        deviation = statistics.mean - self.parameters.mean
+    def _whitened(self, statistics, first):
+        parameters, deviation = self.parameters, statistics.mean - self.parameters.mean
         degrees = self._of_each(statistics, statistics.degrees)[:, None]
         floor = self.family._added(self.d)
         floor = floor.mean() if self._per_value > 1 else floor
-        expected = self._per_value * degrees * (self.parameters.covariance - floor)
-        return statistics.scatter + self.family.covariance._summed(first * deviation) - expected
+        expected = self._per_value * degrees * (parameters.covariance - floor)
+        second = self.family.covariance._summed(first * deviation)
+        second = statistics.scatter + second - expected
+        spread = 0.5 * self._unit * parameters.precision * second
+        return np.concatenate([parameters.precision_factor * first, spread], axis=1)
 
     def _moved(self, v):
         relative, parameters = self._unit * v[:, self.d :], self.parameters
         means = parameters.mean + v[:, : self.d] / parameters.precision_factor
         return means, parameters.covariance * np.exp(relative)
-
-    @cached_property
-    def _guard(self):
-        parameters = self.parameters
-        total = (parameters.covariance + self.shift**2).mean(axis=0)
-        return (parameters.precision * total).sum(axis=1).max()
 
 
 def gaussian_tangents(family: Family, parameters: Gaussians) -> Tangents:

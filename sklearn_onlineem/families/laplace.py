@@ -99,8 +99,8 @@ class LaplaceTangents(Tangents):
         return {"locations": slice(0, d), "scales": slice(d, 2 * d)}
 
     @property
-    def mean(self):
-        return np.zeros((len(self.parameters.location), 2 * self._n_features))
+    def n_own(self):
+        return 2 * self._n_features
 
     @property
     def is_free(self):
@@ -108,21 +108,13 @@ class LaplaceTangents(Tangents):
         above = self.parameters.scale > 2.0 * floor
         return np.concatenate([np.ones_like(above), above], axis=1)
 
-    def frames(self):
-        pairs = zip(self.parameters.location, self.parameters.scale, strict=True)
-        for k, (location, scale) in enumerate(pairs):
-            yield (
-                slice(k, k + 1),
-                lambda X, m=location, b=scale: np.hstack([np.sign(X - m), np.abs(X - m) / b - 1.0]),
-                _ScoreTangents(self.family, type(self.parameters)(location[None], scale[None])),
-            )
-
     def score(self, statistics):
         shares, X = statistics.points.weights, statistics.points.values
-        scores = np.array([
-            shares[:, k] @ np.nan_to_num(move(X), nan=0.0)
-            for k, (_, move, _) in enumerate(self.frames())
-        ])  # fmt: skip
+        scores = []
+        for share, m, b in zip(shares.T, *self.parameters, strict=True):
+            own = np.hstack([np.sign(X - m), np.abs(X - m) / b - 1.0])
+            scores.append(share @ np.nan_to_num(own, nan=0.0))
+        scores = np.array(scores)
         if len(statistics.past.weights):
             # Expectations under components of a prior.
             old = statistics.past.values
@@ -138,13 +130,6 @@ class LaplaceTangents(Tangents):
         locations, scales = np.split(v, 2, axis=1)
         location, scale = self.parameters
         return type(self.parameters)(location + scale * locations, scale * np.exp(scales))
-
-
-class _ScoreTangents(LaplaceTangents):
-    """Tangents of one component, of rows that are its scores already."""
-
-    def features(self, X):
-        return X
 
 
 def _put_scales(family, parameters, scales):

@@ -75,12 +75,7 @@ class SubmixtureStatistics(Nested, Statistics):
 
 
 class SubmixtureTangents(Tangents):
-    """Tangents of weights of parts, and of parameters of parts, which move as one where shared.
-
-    Parts are hidden: there are no features of rows, only expectations.
-    """
-
-    has_features = False
+    """Tangents of weights of parts, and of parameters of parts, which move as one where shared."""
 
     def __init__(self, family, parameters):
         super().__init__(family, parameters)

@@ -95,11 +95,8 @@ class StudentTTangents(Tangents):
     .. math:: s_b = (\log b - \psi(b)) - (u - \log u - 1), \quad
         \operatorname{Var} s_b = \psi'(b) - 1 / b
 
-    It is uncorrelated with the scores of means and scale matrices. Precisions are hidden: there are
-    no features of rows, only expectations.
+    It is uncorrelated with the scores of means and scale matrices.
     """
-
-    has_features = False
 
     def __init__(self, family, parameters):
         super().__init__(family, parameters)

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_onlineem._kernels import _natural
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem.families._family import linear_log_density, linear_statistics
 
 # Entries near zero, by the mean of their row, and the factor by which an M-step leaves zero.
 _NEAR_ZERO, _GROWTH = 1e-3, 1.005
@@ -148,15 +146,9 @@ class Tangents(Directions, ABC):
     """
 
     parts = {"means": slice(None)}
-    # Whether rows have features, of which statistics are sums.
-    has_features = True
     # A function of statistics which returns the tangents in units of their information, if
     # parameters do not tell that.
     about = None
-    # Whether single precision has enough digits for products.
-    takes_single = False
-    # How the kernel computes features from rows.
-    kernel = _natural.LINEAR
 
     def __init__(self, family, parameters):
         self.family, self.parameters = family, parameters
@@ -174,31 +166,9 @@ class Tangents(Directions, ABC):
         """Which coordinates the M-step changes, of shape (K, n_own)."""
         return np.ones((len(self.mean), self.n_own), dtype=bool)
 
-    def features(self, X):
-        """Return phi(x) of rows, dense or CSR, of shape (n_rows, n_features)."""
-        return self.family.sufficient_statistics(X)
-
-    def rows(self, X):
-        """Return rows from which the kernel computes features, dense or CSR."""
-        return self.features(X)
-
-    def forms(self, X, natural, offset, n_threads):
-        """Return natural_k . phi(x_n) + offset_k, of shape (n_rows, K)."""
-        return linear_log_density(self.rows(X), None, natural, offset, n_threads, self.kernel)
-
-    def sums(self, X, weights, n_threads):
-        """Return sums over rows of weights of any sign, (K,), and times phi, (K, n_features)."""
-        n_statistics = self.mean.shape[1]
-        found = linear_statistics(self.rows(X), weights, n_threads, self.kernel, n_statistics)
-        return found.weight, found.total
-
     def size(self, v):
         """Return the relative change of log densities along v."""
         return np.abs(v).max()
-
-    def frames(self):
-        """Yield (components, function of rows, tangents), in which no digits are lost."""
-        yield slice(None), lambda X: X, self
 
     def effective_counts(self, statistics):
         """Return the weight of each coordinate's information in statistics, (K, n_own)."""

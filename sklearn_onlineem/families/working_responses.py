@@ -129,10 +129,8 @@ def _moments(x, z, weights):
 class WorkingTangents(Tangents):
     """Tangents of linear predictors at the centres, and of coefficients, given the precisions.
 
-    Precisions depend on the parameters: there are no features of rows, only expectations.
+    Precisions depend on the parameters.
     """
-
-    has_features = False
 
     def about(self, statistics):
         # Steps change precisions, and with them the information of complete data.

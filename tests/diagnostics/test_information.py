@@ -1,5 +1,7 @@
 """The missing share of information: EM's rate, and where it comes from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cases.fitted_cases import STILL, jacobian, still
@@ -15,10 +17,11 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.diagnostics import missing_information, standard_errors
-from sklearn_onlineem.diagnostics._missing import missing_of
+from sklearn_onlineem.diagnostics._missing import Missing
 from sklearn_onlineem.em import Batch
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.families import CompoundDirichlet, PoissonRegression, StudentT
+from sklearn_onlineem.families.capabilities import HiddenVariables
+from sklearn_onlineem.families.working_responses import WorkingRegression
 from sklearn_onlineem.models.coordinates import coordinates_of
 
 
@@ -41,47 +44,63 @@ def test_eigenvalues_are_those_of_the_jacobian_of_em(case):
                                rtol=0, atol=_digits_of(case))  # fmt: skip
 
 
-# By differences, products are not those of the symmetric matrix to all digits.
-NUMERIC = StudentT | CompoundDirichlet | PoissonRegression
-EXACT = [c for c in STILL if c.is_mixture and not isinstance(c.case.family, NUMERIC)]
+# Components of the others hide something by themselves.
+HIDDEN = HiddenVariables | WorkingRegression
+VISIBLE = [c for c in STILL if c.is_mixture and not isinstance(c.case.family, HIDDEN)]
 
 
-@pytest.mark.parametrize("case", EXACT, ids=repr)
+@pytest.mark.parametrize("case", [case for case in STILL if case.is_mixture], ids=repr)
 def test_products_are_those_of_the_matrix(case, rng):
-    """Of rows with weights and labels, at any model."""
+    """Of rows with weights and labels, at any model, to the digits of differences."""
     model, rows = case.draw(rng), case.rich_data(rng, 80)
     coordinates = coordinates_of(model, model.e_step(rows)[0])
-    missing = missing_of(coordinates, rows)
-    matrix = missing.dense()
+    missing = Missing(coordinates, rows)
     v = coordinates.direction(rng.standard_normal(coordinates.shape))
-    product = missing.product(v)
-    np.testing.assert_allclose(product.ravel(), matrix @ v.ravel(), rtol=1e-9, atol=1e-11)
-    overlaps = missing.overlaps(v)
-    np.testing.assert_allclose(0.5 * overlaps.sum(), (v * product).sum(), rtol=1e-9)
+    product, matrix = missing.product(v), missing.dense()
+    by_matrix = coordinates.unit_score((matrix @ v.ravel()).reshape(v.shape))
+    np.testing.assert_allclose(by_matrix, coordinates.unit_score(product), rtol=1e-5, atol=1e-6)
+    quick = Missing(coordinates, rows, is_quick=True).product(v)
+    np.testing.assert_allclose(quick, product, rtol=1e-4, atol=1e-4)
     numbers = np.arange(v.shape[1])
     parts = [numbers[columns] for columns in coordinates.parts.values()]
     np.testing.assert_array_equal(np.concatenate(parts), numbers)
 
 
-@pytest.mark.parametrize("case", [case for case in STILL if case.is_mixture], ids=repr)
-def test_products_are_differences_of_e_steps(case, rng):
-    """The statistics of a model some way along v less those of one some way back."""
-    model, rows = case.draw(rng), case.rich_data(rng, 80)
+def complete_scores(coordinates, rows):
+    """Scores of each row in each component, (n, K, ...): those of rows with labels."""
+    model, labels = coordinates.model, np.zeros(len(rows), dtype=np.intc)
+    each = [replace(rows, sample_weight=None, labels=labels + k) for k in range(model.n_components)]
+    return np.array([
+        [coordinates.score(model.e_step(same[i : i + 1])[0]) for same in each]
+        for i in range(len(rows))
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("case", VISIBLE, ids=repr)
+def test_missing_information_is_the_covariance_of_complete_scores(case, rng):
+    """Louis' identity: over components given the rows, in the mean over these."""
+    model, rows = case.draw(rng), case.rich_data(rng, 40)
     coordinates = coordinates_of(model, model.e_step(rows)[0])
     v = coordinates.direction(rng.standard_normal(coordinates.shape))
-    ahead, behind = (
-        coordinates.score(coordinates.moved(step * v).e_step(rows)[0]) for step in (1e-5, -1e-5)
-    )
-    product = missing_of(coordinates, rows).product(v)
-    expected = (ahead - behind) / 2e-5
+    posterior, known = model.posterior(rows), rows.labels >= 0
+    posterior[known] = np.eye(model.n_components)[rows.labels[known]]
+    scores, missing = complete_scores(coordinates, rows), Missing(coordinates, rows)
+    a = (scores * v).sum(axis=(2, 3))
+    shares = rows.sample_weight[:, None] / rows.total_weight * posterior
+    deviations = a - (posterior * a).sum(axis=1, keepdims=True)
+    expected = np.einsum("nk,nk...->...", shares * deviations, scores)
+    product = missing.product(v)
+    overlaps = np.einsum("nj,nk,njk->jk", shares, posterior, (a[:, :, None] - a[:, None]) ** 2)
+    np.testing.assert_allclose(missing.overlaps(v), overlaps, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(0.5 * overlaps.sum(), (v * product).sum(), rtol=1e-5, atol=1e-7)
     expected[coordinates.scale == 0.0] = product[coordinates.scale == 0.0]
     shared = coordinates.directions["parameters"].shared
     if shared.stop is None:
         # Statistics of a shared covariance have only the sum over components.
         columns = slice(1 + shared.start, None)
-        for scores in (expected, product):
-            scores[:, columns] = scores[:, columns].sum(axis=0)
-    np.testing.assert_allclose(product, expected, rtol=1e-6, atol=1e-8)
+        for some in (expected, product):
+            some[:, columns] = some[:, columns].sum(axis=0)
+    np.testing.assert_allclose(product, expected, rtol=1e-5, atol=1e-6)
 
 
 def two_near_and_others(rng, n=4000):
@@ -131,26 +150,6 @@ def test_eigenvalues_do_not_depend_on_units_and_offsets(rng):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
-def test_components_far_apart_lose_no_digits(rng, covariance_type):
-    """About one centre, squares of distances of 1e9 would cost all digits."""
-    means, X = two_near_and_others(rng)
-    units = {
-        "full": np.tile(np.eye(2), (5, 1, 1)),
-        "diag": np.ones((5, 2)),
-        "spherical": np.ones(5),
-    }
-
-    def information(X, means):
-        start = {"precisions_init": units[covariance_type][: len(means)]}
-        return missing_information(fitted(X, means, covariance_type=covariance_type, **start), X)
-
-    expected = information(X, means)
-    far = np.concatenate([X, 1e9 + 100.0 * rng.standard_normal((500, 2))])
-    found = information(far, np.concatenate([means, [[1e9, 1e9]]]))
-    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=0, atol=1e-6)
-
-
 def many_components(rng, covariance_type, n=1500):
     """Rows and a fit of more coordinates than products make a matrix of."""
     means = rng.standard_normal((12, 4)) * 1.5
@@ -165,14 +164,14 @@ def test_lanczos_finds_the_eigenvalues_of_the_matrix(rng, covariance_type):
     statistics = mixture.model_.e_step(Rows(X))[0]
     coordinates = coordinates_of(mixture.model_, statistics)
     assert coordinates.scale.size > (64 if covariance_type != "spherical" else 0)
-    matrix = missing_of(coordinates, Rows(X)).dense()
+    matrix = Missing(coordinates, Rows(X)).dense()
     basis = np.array([
         coordinates.direction(unit.reshape(coordinates.shape)).ravel()
         for unit in np.eye(coordinates.scale.size)
     ])  # fmt: skip
     expected = leading(basis @ matrix @ basis.T, 5)
     exact = missing_information(mixture, X, tol=1e-8).eigenvalues
-    np.testing.assert_allclose(exact, expected, rtol=1e-9)
+    np.testing.assert_allclose(exact, expected, rtol=1e-7)
     quick = missing_information(mixture, X).eigenvalues
     np.testing.assert_allclose(quick, expected, rtol=1e-3)
     np.testing.assert_allclose(quick[0], expected[0], rtol=1e-5)

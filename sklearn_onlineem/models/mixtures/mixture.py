@@ -392,6 +392,18 @@ class MixtureModel(
         X = self.drawn(data, np.random.default_rng(0) if rng is None else rng)
         return Rows.unchecked(X, data.sample_weight, data.labels, data.n_threads)
 
+    def log_joint(self, data: Rows) -> Floats:
+        """Return log p(x_i, k), an ndarray of shape (n_rows, n_components), in nats.
+
+        Parameters
+        ----------
+        data : Rows
+            Observations; labels are ignored.
+        """
+        log_joint = log_density_of(self.family, self.parameters, data)
+        log_joint += self.log_weights.astype(log_joint.dtype)
+        return log_joint
+
     def posterior_blocks(self, data: Rows, log_likelihoods: Floats) -> Iterator[tuple[int, Floats]]:
         """Yield the `posterior` by blocks of rows, each after the number of its first row.
 
@@ -405,8 +417,7 @@ class MixtureModel(
         n_rows = max(1, min(_POSTERIOR_ROWS, _POSTERIOR_VALUES // self.n_components))
         for start in range(0, len(data), n_rows):
             block = data[start : start + n_rows]
-            log_joint = log_density_of(self.family, self.parameters, block)
-            log_joint += self.log_weights.astype(log_joint.dtype)
+            log_joint = self.log_joint(block)
             out = log_likelihoods[start : start + len(block)]
             normalise(log_joint, task(log_likelihoods=out))
             yield start, log_joint
