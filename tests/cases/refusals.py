@@ -13,10 +13,10 @@ from sklearn.exceptions import NotFittedError
 import sklearn_onlineem
 from cases.comparing import assert_identical
 from cases.states import state_of
-from sklearn_onlineem import diagnostics, distributed, em, families
+from sklearn_onlineem import diagnostics, distributed, em, families, structure
 
 # Where public names are; of two with one name, such as CompoundDirichlet, the estimator counts.
-ROOMS = [diagnostics, distributed, em, families, sklearn_onlineem]
+ROOMS = [diagnostics, distributed, em, families, structure, sklearn_onlineem]
 
 
 def error_of(estimator, kinds=ValueError):

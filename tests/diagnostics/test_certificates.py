@@ -13,7 +13,7 @@ from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
 from scipy.special import log_softmax
 
-from sklearn_onlineem import GaussianMixture, PoissonMixture
+from sklearn_onlineem import GaussianMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.diagnostics import convergence_certificate
 from sklearn_onlineem.diagnostics.certificates import Certificate, _limit, step_certificate
@@ -249,23 +249,6 @@ def test_estimators_are_certified_as_one_more_pass_finds(case, rng):
     step = estimator.history_[-1]
     assert_allclose(found.kl_divergence, step.kl_divergence, rtol=1e-9, atol=1e-15)
     assert_allclose(found.log_likelihood, step.log_likelihood, rtol=1e-12)
-
-
-def test_weights_stand_for_repeated_rows(rng):
-    X, repeats = rng.poisson(4.0, (80, 2)), rng.integers(1, 4, 80)
-    mixture = PoissonMixture(2, max_iter=3, tol=0.0, random_state=0).fit(X)
-    one = convergence_certificate(mixture, X, sample_weight=repeats)
-    other = convergence_certificate(mixture, np.repeat(X, repeats, axis=0))
-    assert one.n_observations == other.n_observations == repeats.sum()
-    assert_allclose(one.certificate, other.certificate, rtol=1e-10)
-
-
-def test_the_prior_of_an_estimator_counts(rng):
-    X = rng.poisson(4.0, (80, 2))
-    prior = {"shape": 2.0, "rate": 0.5}
-    mixture = PoissonMixture(2, prior=prior, max_iter=300, tol=0.0, random_state=0).fit(X)
-    found, without = convergence_certificate(mixture, X), mixture.set_params(prior=None)
-    assert found.certificate < step_certificate(without.model_, Rows(X + 0.0)).certificate
 
 
 def test_certificates_fall_as_tol_does(rng):

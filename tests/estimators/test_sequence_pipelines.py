@@ -102,19 +102,6 @@ def test_rows_with_groups_give_the_scores_of_lists(sequences, routing):
     assert not np.allclose(found["test_score"], plain)
 
 
-def test_a_pipeline_with_groups_gives_the_scores_of_folds_by_hand(sequences, routing):
-    """scikit-learn 1.7 loses them on the way to the score, which is then that of one sequence."""
-    rows, groups, _ = in_rows(sequences)
-    cv, expected = GroupKFold(3), []
-    for train, test in cv.split(rows, groups=groups):
-        scaler = StandardScaler().fit(rows[train])
-        model = hmm().fit(scaler.transform(rows[train]), groups=groups[train])
-        expected.append(model.score(scaler.transform(rows[test]), groups=groups[test]))
-    pipeline = make_pipeline(StandardScaler(), routed(hmm()))
-    found = cross_val_score(pipeline, rows, params={"groups": groups}, cv=cv, **STRICT)
-    assert_array_equal(found, expected)
-
-
 def test_rows_of_groups_come_in_any_order(sequences, routing):
     rows, groups, _ = in_rows(sequences)
     order = np.argsort(np.concatenate([np.arange(len(part)) for part in sequences]), kind="stable")
@@ -132,22 +119,6 @@ def test_rows_of_groups_come_in_any_order(sequences, routing):
         **STRICT,
     )
     assert_allclose(found, cross_val_score(lists, sequences, cv=folds, **STRICT), rtol=1e-10)
-
-
-def test_a_search_with_groups_gives_the_scores_of_lists(sequences, routing):
-    rows, groups, folds = in_rows(sequences)
-    grid = {f"gaussianhmm__{name}": values for name, values in GRID.items()}
-    by_rows = GridSearchCV(
-        make_pipeline(StandardScaler(), routed(hmm())), grid, cv=GroupKFold(4), **STRICT
-    )
-    by_lists = GridSearchCV(
-        make_pipeline(PerSequence(StandardScaler()), hmm()), grid, cv=folds, **STRICT
-    )
-    by_rows.fit(rows, groups=groups), by_lists.fit(sequences)
-    for name in ("mean_test_score", "std_test_score"):
-        assert_array_equal(by_rows.cv_results_[name], by_lists.cv_results_[name])
-    assert by_rows.best_params_ == by_lists.best_params_
-    assert by_rows.score(rows, groups=groups) == by_lists.score(sequences)
 
 
 def test_groups_reach_what_asks_for_them_only(sequences, routing):

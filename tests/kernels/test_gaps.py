@@ -88,26 +88,6 @@ def test_marginals_and_what_is_expected(shape, share, n, d, K):
 
 
 @by_shape
-def test_rows_of_many_patterns_in_many_blocks(shape, rng):
-    """As one by one."""
-    family, parameters = Gaussian(shape), gaussians(rng, shape, 11, 9)
-    X = with_gaps(rng, rng.normal(size=(5000, 11)), 0.3)
-    all_at_once = family.marginal_log_density(parameters, X)
-    for start in (0, 1023, 2500, 4990):
-        few = family.marginal_log_density(parameters, X[start : start + 9])
-        assert_allclose(few, all_at_once[start : start + 9], rtol=1e-12, atol=1e-12)
-    shares = rng.dirichlet(np.ones(9), len(X))
-    whole = family.marginal_statistics(parameters, X, shares)
-    parts = [
-        family.marginal_statistics(parameters, X[part], shares[part])
-        for part in (slice(0, 7), slice(7, 4000), slice(4000, None))
-    ]
-    added = parts[0] + parts[1] + parts[2]
-    assert_allclose(added.mean, whole.mean, rtol=1e-10, atol=1e-12)
-    assert_allclose(added.scatter, whole.scatter, rtol=1e-10, atol=1e-9)
-
-
-@by_shape
 def test_single_precision_is_read_and_computed_in_double(shape, rng):
     family, parameters = Gaussian(shape), gaussians(rng, shape, 6, 5)
     X = with_gaps(rng, rng.normal(size=(50, 6)), 0.3).astype(np.float32)

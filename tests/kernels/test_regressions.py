@@ -13,7 +13,6 @@ from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.linear_gaussian import (
     AffineGaussian,
     LinearGaussian,
-    gaussian_divergence,
 )
 from sklearn_onlineem.statistics import Moments
 
@@ -108,35 +107,8 @@ def test_nothing_is_learnt_from_nothing(rng):
         assert (array[0] != before[0]).any()
 
 
-@pytest.mark.parametrize("q, p", SIZES)
-def test_expected_moments_are_those_of_the_formula(q, p, rng):
-    B, c, S = draw(rng, 2, q, p)
-    weight, _, input_mean, xx = draw_moments(rng, 2, q) if q else (np.ones(2), 0, *empty(2))
-    floor, mean, scatter = np.full(p, 0.01), np.empty((2, q + p)), np.empty((2, q + p, q + p))
-    _regressions.expected_moments(B, c, S, floor, weight, input_mean, xx, mean, scatter)
-    for k in range(2):
-        yx = B[k] @ xx[k]
-        yy = yx @ B[k].T + weight[k] * (S[k] - np.diag(floor))
-        assert_allclose(mean[k], np.append(input_mean[k], B[k] @ input_mean[k] + c[k]))
-        assert_allclose(scatter[k], np.block([[xx[k], yx.T], [yx, yy]]), rtol=1e-10, atol=1e-10)
-
-
 def empty(K):
     return np.empty((K, 0)), np.empty((K, 0, 0))
-
-
-@pytest.mark.parametrize("q, p", SIZES)
-def test_divergences_are_those_of_the_formula(q, p, rng):
-    this, other = draw(rng, 2, q, p), draw(rng, 2, q, p)
-    weight, _, mean, xx = draw_moments(rng, 2, q) if q else (np.ones(2), 0, *empty(2))
-    found = np.empty(2)
-    _regressions.kl_divergences(*this, *other, weight, mean, xx, found)
-    for k in range(2):
-        D, shift = this[0][k] - other[0][k], this[1][k] - other[1][k]
-        shift = D @ mean[k] + shift
-        spread = weight[k] * (this[2][k] + np.outer(shift, shift)) + D @ xx[k] @ D.T
-        expected = gaussian_divergence(weight[k], this[2][k], other[2][k], spread)
-        assert_allclose(found[k], expected, rtol=1e-9)
 
 
 def test_singular_covariances_are_left_to_the_family(rng):

@@ -464,82 +464,58 @@ def test_pointers_that_leave_arrays_are_refused(call, place, change):
                 call_with(call, **{name: pointers})
 
 
+# Messages, arguments, and values of these: of arrays that fit each other, by which kernels would
+# read and write elsewhere.
 SWEEP_FAULTS = [
-    ({"tokens": [0, 1, 0, 2]}, "words"),
-    ({"tokens": [-1, 1, 0, 1]}, "words"),
-    ({"topics": [0, 3, 0, 0]}, "topics"),
-    ({"topics": [0, -2, 0, 0]}, "topics"),
-    ({"topics": [0, 0, 1, 0], "allowed": [[1, 1, 1], [1, 0, 1]]}, "may use"),
-    ({"allowed": [[0, 0, 0], [0, 0, 0]]}, "may use"),
-    ({"alpha": [1.0, 1.0, -1.0]}, "alpha"),
-    ({"beta": 0.0}, "beta"),
-    ({"beta": np.nan}, "beta"),
-    ({"beta": 1e31}, "beta"),
-    ({"block_words": [0, 2]}, "words"),
-    ({"block_words": [0, -1]}, "words"),
-    ({"block_counts": [3.0, 1.5]}, "counts"),
-    ({"block_counts": [3.0, np.nan]}, "counts|2.24"),
-    ({"block_counts": [3.0, 2.0**24]}, "counts|2.24"),
-    ({"block_topics": np.full((2, 16), -1.0)}, "topics"),
-    ({"block_topics": np.full((2, 16), np.nan)}, "topics"),
-    ({"block_topics": np.eye(2, 16, 1), "allowed": [[1, 0, 1], [1, 0, 1]]}, "may use"),
-    ({"block_offsets": [0, 3, 2]}, "offsets"),
-    ({"block_offsets": [0, 0, 0]}, "offsets"),
+    ("words", "tokens", [0, 1, 0, 2], [-1, 1, 0, 1]),
+    ("topics", "topics", [0, 3, 0, 0], [0, -2, 0, 0]),
+    ("may use", "topics allowed", ([0, 0, 1, 0], [[1, 1, 1], [1, 0, 1]])),
+    ("may use", "allowed", [[0, 0, 0], [0, 0, 0]]),
+    ("alpha", "alpha", [1.0, 1.0, -1.0]),
+    ("beta", "beta", 0.0, np.nan, 1e31),
+    ("words", "block_words", [0, 2], [0, -1]),
+    ("counts", "block_counts", [3.0, 1.5]),
+    ("counts|2.24", "block_counts", [3.0, np.nan], [3.0, 2.0**24]),
+    ("topics", "block_topics", np.full((2, 16), -1.0), np.full((2, 16), np.nan)),
+    ("may use", "block_topics allowed", (np.eye(2, 16, 1), [[1, 0, 1], [1, 0, 1]])),
+    ("offsets", "block_offsets", [0, 3, 2], [0, 0, 0]),
 ]
-# Values of arrays that fit each other, by which kernels would read and write elsewhere.
+LATTICE_FAULTS = [("pairs of strings", "pairs", [[0, 2], [1, 1]], [[-1, 0], [1, 1]])]
 FAULTS = {
     "_kalman_shared.expected": [
-        ({"begins": [0, 4]}, "kernel"),
-        ({"begins": [-2, 2]}, "kernel"),
-        ({"begins": [0, 10**7]}, "kernel"),
-        ({"begins": [0, 2**63 - 2]}, "kernel"),
-        ({"lengths": [2, 5]}, "kernel"),
-        ({"lengths": [2, 10**7]}, "kernel"),
-        ({"lengths": [0, 4]}, "kernel"),
-        ({"lengths": [-2, 4]}, "kernel"),
-        ({"order": [2, 0]}, "kernel"),
-        ({"order": [-1, 0]}, "kernel"),
-        ({"bounds": [0, -1, 2]}, "kernel"),
-        ({"bounds": [0, 3, 2]}, "kernel"),
-        ({"bounds": [0, 10**7, 2]}, "kernel"),
+        ("kernel", "begins", [0, 4], [-2, 2], [0, 10**7], [0, 2**63 - 2]),
+        ("kernel", "lengths", [2, 5], [2, 10**7], [0, 4], [-2, 4]),
+        ("kernel", "order", [2, 0], [-1, 0]),
+        ("kernel", "bounds", [0, -1, 2], [0, 3, 2], [0, 10**7, 2]),
     ],
-    "_edit_lattice.expected_operations": [
-        ({"pairs": [[0, 2], [1, 1]]}, "pairs of strings"),
-        ({"pairs": [[-1, 0], [1, 1]]}, "pairs of strings"),
-    ],
+    "_edit_lattice.expected_operations": LATTICE_FAULTS,
+    "_edit_lattice.log_weights": LATTICE_FAULTS,
     "_topics.e_step": [
-        ({"counts": [1.5, 1, 1, 1]}, "whole"),
-        ({"counts": [2.0**24, 1, 1, 1]}, "whole"),
-        ({"counts": [-1, 1, 1, 1]}, "counts"),
-        ({"counts": [np.nan, 1, 1, 1]}, "counts"),
-        ({"counts": [np.inf, 1, 1, 1]}, "counts"),
-        ({"words": [0, 1, 0, 2]}, "words"),
-        ({"words": [-1, 1, 0, 1]}, "words"),
-        ({"alpha": [1.0, 1.0, 0.0]}, "alpha"),
-        ({"alpha": [1.0, 1.0, np.nan]}, "alpha"),
-        ({"alpha": [1.0, 1.0, 1e31]}, "alpha"),
-        ({"allowed": [[0, 1, 1], [0, 0, 0]]}, "may use"),
-        ({"table": np.ones((2, 8))}, "multiple"),
-        ({"table": np.ones((2, 0))}, "multiple"),
-        ({"burn_in": 3}, "sweep"),
-        ({"burn_in": -1}, "sweep"),
-        ({"n_sweeps": -1}, "sweep"),
-        ({"n_sweeps": 0, "burn_in": 0, "n_rounds": 0}, "round"),
-        ({"most_single": -1}, "blocks"),
+        ("whole", "counts", [1.5, 1, 1, 1], [2.0**24, 1, 1, 1]),
+        ("counts", "counts", [-1, 1, 1, 1], [np.nan, 1, 1, 1], [np.inf, 1, 1, 1]),
+        ("words", "words", [0, 1, 0, 2], [-1, 1, 0, 1]),
+        ("alpha", "alpha", [1.0, 1.0, 0.0], [1.0, 1.0, np.nan], [1.0, 1.0, 1e31]),
+        ("may use", "allowed", [[0, 1, 1], [0, 0, 0]]),
+        ("multiple", "table", np.ones((2, 8)), np.ones((2, 0))),
+        ("sweep", "burn_in", 3, -1),
+        ("sweep", "n_sweeps", -1),
+        ("round", "n_sweeps burn_in n_rounds", (0, 0, 0)),
+        ("blocks", "most_single", -1),
     ],
-    "_topic_logs.expected_logs": [
-        ({"topics": [0, 0, -1, 0]}, "topic"),
-        ({"topics": [0, 0, 3, 0]}, "topic"),
-    ],
+    "_topic_logs.expected_logs": [("topic", "topics", [0, 0, -1, 0], [0, 0, 3, 0])],
     "_topic_sweeps.collapsed_sweep": SWEEP_FAULTS,
     "_topic_sweeps.esca_sweep": SWEEP_FAULTS,
 }
-FAULTS["_edit_lattice.log_weights"] = FAULTS["_edit_lattice.expected_operations"]
 
 
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
-    [(name, *fault) for name, faults in FAULTS.items() for fault in faults],
+    [
+        (name, dict(zip(names.split(), value if " " in names else [value], strict=True)), message)
+        for name, faults in FAULTS.items()
+        for message, names, *values in faults
+        for value in values
+    ],
 )
 def test_values_that_are_none_are_refused(name, changes, message):
     (call,) = (call for call in CALLS if repr(call) == name)

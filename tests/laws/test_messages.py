@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cases.merged_cases import REPRESENTATIVES
 from cases.refusals import assert_refused_call, rows_of
+from scipy import sparse
 from sklearn.mixture import BayesianGaussianMixture
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
@@ -72,6 +73,17 @@ def system(**parameters):
     return KalmanFilter(2, max_iter=2, tol=0, **parameters)
 
 
+def series(*components, **parameters):
+    return KalmanFilter(structure=[*components], **parameters)
+
+
+def corrupt():
+    """Rows of which one names a column that there is not."""
+    found = sparse.csr_array(COUNTS)
+    found.indices[0] = 9
+    return found
+
+
 def topics(**parameters):
     return LatentDirichletAllocation(2, random_state=0, max_iter=2, **parameters)
 
@@ -112,7 +124,8 @@ LEARN = "fit", "partial_fit"
 FOUR = np.array([[True, False, True, True]] * 2)
 DIAGNOSES = convergence_certificate, missing_information, standard_errors
 MOVES = em.SplitMerge(), em.SplitMerge(n_components="fixed")
-U = X[:, 0]
+U, Y = X[:, 0], X[:, :1]
+PARTS = "initial", "transition", "observation"
 START = dict(match=1, mismatch=1, delete=1, insert=1, end=1)
 
 # Mistakes, and the words that their messages have to have: the name of what complains, of the
@@ -695,6 +708,95 @@ GammaMixture(2, solver=Gibbs(), prior={'pseudo_count': 2.0, 'mean_log': -0.5, 'm
     X**2) -> GammaMixture: .* closed form
 Online(sample=each) for each in (0, 9, 1.5, True) -> sample
 EditDistance(solver=Online(sample=60)).partial_fit(PAIRS * 20) -> sample needs rows
+# Structures of series.
+series(*each).fit(Y) for each in ([], [1]) -> TypeError: KalmanFilter & must be a list of components
+series(Level(), Level(fixed=True)).fit(Y) -> KalmanFilter & at most one Level
+series(Season(4), Season(4, fixed=True)).fit(Y) -> KalmanFilter & different periods
+series(Cycle(4), Cycle(4.0)).fit(Y) -> KalmanFilter & cycles of different periods
+series(Level(), Inputs(), Inputs()).fit(Y) -> KalmanFilter & at most one Inputs
+series(Inputs()).fit(Y) -> KalmanFilter & a component beside Inputs
+series(Level(), Inputs()).fit(Y) -> KalmanFilter & and requires inputs
+series(Level(), Season(100)).fit(Y) -> KalmanFilter & do not determine a diffuse start
+series(Level(), n_dim_state=2).fit(Y) -> determines n_dim_state
+series(Level(), em_vars=[]).fit(Y) -> determines em_vars
+series(Level(), observation_matrices=1.0).fit(Y) -> determines observation_matrices
+series(Level(), transition_covariance_type='spherical').fit(Y) ->
+    transition_covariance_type='full' or 'diag'
+series(Level()).fit(Y, inputs=U) -> must have Inputs\(\) where
+KalmanFilter().fit(Y).decompose(Y) -> requires a structure
+Season(each) for each in (1, 2.5, True) -> period
+Cycle(each) for each in (2, 0.5, np.inf, np.nan, True, '12') -> period must be a number between 2
+Cycle(damped=False) -> requires a period
+Cycle(12, fixed=True) -> requires damped=False
+# Inputs and priors of systems.
+KalmanFilter(em_vars=['transition_input_weights']).fit(X) ->
+    transition_input_weights of KalmanFilter is in em_vars
+KalmanFilter(params={'observation_input_weights': True}).fit(X) ->
+    observation_input_weights of KalmanFilter is in em_vars
+KalmanFilter(transition_input_weights=[[1.0]]).fit(X) ->
+    KalmanFilter: inputs must be passed: the model has 1
+KalmanFilter(transition_input_weights=np.ones((1, 3))).fit(X, inputs=U) ->
+    inputs have 1 columns, but 3 are expected
+KalmanFilter(observation_input_weights=np.ones((3, 1))).fit(X, inputs=U) ->
+    observation_input_weights of .* of shape \(2, 1\)
+KalmanFilter(params={'transition_input_weights': np.eye(2, dtype=bool)}).fit(X, inputs=U) -> params
+KalmanFilter(solver='stochastic').fit(X, inputs=U) -> states are not drawn where there are inputs
+getattr(system().fit(X), each)(X, inputs=U) for each in ('score', 'filter', 'partial_fit') ->
+    inputs have 1 columns, but 0 are expected
+getattr(system(prior={each[0]: {each[1]: 5.0}}), each[2])(X)
+    for each in product(PARTS[:1], ('matrix', 'matrix_precision'), LEARN) ->
+    prior\['initial'\] of KalmanFilter: matrix.* inputs
+getattr(system(prior={each[0]: {'matrix': np.nan}}), each[1])(X)
+    for each in product(PARTS, LEARN) -> prior\['.*'\] of KalmanFilter.*matrix
+getattr(system(prior={each[0]: {'matrix_precision': -1.0}}), each[1])(X)
+    for each in product(PARTS, LEARN) -> prior\['.*'\] of KalmanFilter.*matrix_precision
+getattr(system(prior={each[0]: {'offset': np.inf}}), each[1])(X)
+    for each in product(PARTS, LEARN) -> prior\['.*'\] of KalmanFilter.*offset
+getattr(system(prior={each[0]: {'offset_precision': each[1]}}), each[2])(X)
+    for each in product(PARTS, (-1.0, np.nan), LEARN) ->
+    prior\['.*'\] of KalmanFilter.*offset_precision
+getattr(system(prior={each[0]: {'covariance': each[1]}}), each[2])(X)
+    for each in product(PARTS, (-1.0, np.triu(np.ones((2, 2)))), LEARN) ->
+    prior\['.*'\] of KalmanFilter.*covariance
+getattr(system(prior={each[0]: {'degrees_of_freedom': each[1]}}), each[2])(X)
+    for each in product(PARTS, (-50.0, np.nan), LEARN) ->
+    prior\['.*'\] of KalmanFilter.*degrees_of_freedom
+getattr(system(prior={each[0]: {'spread': 1.0}}), each[1])(X)
+    for each in product(PARTS, LEARN) -> prior\['.*'\] of KalmanFilter.*spread
+system(prior=each).fit(X) for each in ({'transitions': {}}, {'transition': 5.0}) ->
+    prior.* of KalmanFilter
+# Components that have no turns, and corrupt rows of streams.
+chain(solver=em.Componentwise()).fit(X) -> GaussianHMM has no components that can be refreshed
+EditDistance(solver=em.Componentwise()).fit(PAIRS) ->
+    EditDistance has no components that can be refreshed
+CompoundDirichlet(solver='componentwise').fit(COUNTS) -> 'solver' parameter of CompoundDirichlet
+topics(solver='componentwise').fit(COUNTS) -> 'solver' parameter of LatentDirichletAllocation
+mixture(solver='componentwise', params={'means': np.array([True, False])}).fit(X) ->
+    GaussianMixture: componentwise EM learns all
+StreamPipeline([('mixture', mixture())]).partial_fit(corrupt()) -> corrupt csr
+StreamPipeline([('mixture', mixture())]).fit_stream([corrupt()]) -> corrupt csr
+getattr(search(), each)(corrupt()) for each in LEARN -> corrupt csr
+# Start values and priors of states.
+getattr(GaussianHMM(2, covariance_type=each[0]), each[1])(X * [1.0, np.nan])
+    for each in product(('full', 'tied', 'diag', 'spherical'), LEARN) -> GaussianHMM: Feature 1
+getattr(GaussianHMM(2, **each[0]), each[1])(X)
+    for each in product(({'means_init': np.zeros((2, 3))}, {'covars_init': np.zeros((2, 2))},
+    {'covars_init': np.ones((2, 3))}, {'covars_init': [np.ones((2, 2))] * 2,
+    'covariance_type': 'full'}, {'prior': {'mean_precision': np.nan}},
+    {'prior': {'degrees_of_freedom': -50.0}, 'covariance_type': 'full'},
+    {'means_prior': [0.0, np.nan], 'means_weight': 1.0}, {'covars_prior': -np.eye(2)},
+    {'startprob_prior': [np.inf, 1.0]}), LEARN) -> GaussianHMM
+getattr(PoissonHMM(2, **each[0]), each[1])(COUNTS[:, :2])
+    for each in product(({'lambdas_init': [[-1.0, 1.0], [1.0, 1.0]]},
+    {'lambdas_init': [[1.0], [1.0]]}, {'prior': {'shape': np.nan}}), LEARN) -> PoissonHMM
+getattr(HMM(2, family='exponential', prior=each[0]), each[1])(COUNTS)
+    for each in product(({'rate': -1.0}, {'spread': 1.0}), LEARN) -> HMM
+getattr(MultinomialHMM(2, **each[0]), each[1])(COUNTS[:, :2])
+    for each in product(({'emissionprob_init': [[-1.0, 2.0], [0.5, 0.5]]},
+    {'emissionprob_prior': [0.0, 1.0]}, {'emissionprob_prior': [np.nan, 1.0]},
+    {'emissionprob_prior': [1.0, 1.0, 1.0]}), LEARN) -> MultinomialHMM
+getattr(CategoricalHMM(2, n_features=3, emissionprob_init=np.ones((2, 4))), each)(SYMBOLS)
+    for each in LEARN -> CategoricalHMM
 # Priors that were learnt from other data.
 GaussianMixture(3, prior=PRIOR).fit(X) -> n_components=2, but the estimator has 3
 mixture(prior=PRIOR, covariance_type='diag').partial_fit(X) -> covariance_type

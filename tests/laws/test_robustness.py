@@ -26,17 +26,14 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from sklearn_onlineem import (
-    HMM,
     BernoulliMixture,
     CategoricalHMM,
     CompoundDirichletMixture,
     GammaMixture,
-    GaussianHMM,
     KalmanFilter,
     Mixture,
     MultinomialHMM,
     MultinomialMixture,
-    PoissonHMM,
     WishartMixture,
 )
 from sklearn_onlineem.em import Batch
@@ -808,38 +805,6 @@ def test_parameters_out_of_range(case, parameter, value, rng):
         assert type(estimator).__name__ in str(raised.value)
     with pytest.raises(NotFittedError):
         estimator.score(X)
-
-
-@pytest.mark.parametrize(
-    "hmm",
-    [
-        GaussianHMM(2, means_init=np.zeros((2, 3))),
-        GaussianHMM(2, covars_init=np.zeros((2, 2))),
-        GaussianHMM(2, covars_init=np.ones((2, 3))),
-        GaussianHMM(2, covariance_type="full", covars_init=[np.ones((2, 2))] * 2),
-        PoissonHMM(2, lambdas_init=[[-1.0, 1.0], [1.0, 1.0]]),
-        PoissonHMM(2, lambdas_init=[[1.0], [1.0]]),
-        MultinomialHMM(2, emissionprob_init=[[-1.0, 2.0], [0.5, 0.5]]),
-        PoissonHMM(2, prior={"shape": np.nan}),
-        HMM(2, family="exponential", prior={"rate": -1.0}),
-        HMM(2, family="exponential", prior={"spread": 1.0}),
-        GaussianHMM(2, prior={"mean_precision": np.nan}),
-        GaussianHMM(2, covariance_type="full", prior={"degrees_of_freedom": -50.0}),
-        GaussianHMM(2, means_prior=[0.0, np.nan], means_weight=1.0),
-        GaussianHMM(2, covars_prior=-np.eye(2)),
-        GaussianHMM(2, startprob_prior=[np.inf, 1.0]),
-        MultinomialHMM(2, emissionprob_prior=[0.0, 1.0]),
-        MultinomialHMM(2, emissionprob_prior=[np.nan, 1.0]),
-        MultinomialHMM(2, emissionprob_prior=[1.0, 1.0, 1.0]),
-        CategoricalHMM(2, n_features=3, emissionprob_init=np.ones((2, 4))),
-    ],
-    ids=repr,
-)
-def test_start_values_that_are_none(hmm, rng):
-    X = rng.integers(0, 2, (30, 1 if isinstance(hmm, CategoricalHMM) else 2))
-    for method in (hmm.fit, hmm.partial_fit):
-        with error_of(hmm):
-            method(X)
 
 
 def assert_no_means(case, X, means):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import SGDClassifier
@@ -139,15 +138,6 @@ def test_a_stream_of_pairs_is_told_that_nothing_learns_from_y(chunks):
     search.fit(*map(np.concatenate, zip(*pairs, strict=True)))
     search.set_params(param_grid={"mixture__semi_supervised": [False, True]})
     clone(search).fit_stream(pairs)
-
-
-def test_corrupt_sparse_rows_are_refused():
-    corrupt = sparse.coo_array(np.ones((3, 2)))
-    corrupt.coords[0][0] = 10**6
-    search = PrequentialSearch(GaussianMixture(2), {"beta": [0.6]})
-    for learn in (search.fit, search.partial_fit):
-        with pytest.raises(ValueError, match="corrupt coo"):
-            learn(corrupt)
 
 
 def test_parameters_are_validated_once(chunks, monkeypatch):

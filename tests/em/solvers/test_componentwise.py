@@ -7,17 +7,13 @@ import numpy as np
 import pytest
 from cases.comparing import assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS, by_likelihood
-from cases.sequence_cases import SEQUENCE_ESTIMATORS
 from cases.states import state_of
 from scipy import sparse
 
 from sklearn_onlineem import (
-    CompoundDirichlet,
-    EditDistance,
-    LatentDirichletAllocation,
     PoissonMixture,
 )
-from sklearn_onlineem.em import Componentwise
+from sklearn_onlineem.em import Componentwise, SplitMerge
 from sklearn_onlineem.estimators import threads
 
 all_mixtures = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
@@ -79,10 +75,13 @@ def test_it_ends_where_batch_em_does(case, rng):
 
 
 @all_mixtures
-def test_streams_take_online_steps(case, rng):
+@pytest.mark.parametrize(
+    "solver", [Componentwise(), SplitMerge()], ids=lambda one: type(one).__name__
+)
+def test_streams_take_online_steps(case, solver, rng):
     X = case.data(rng, 80)[0]
     found, expected = (fitted(case, X, solver="batch", max_iter=1) for _ in range(2))
-    found.set_params(solver="componentwise")
+    found.set_params(solver=solver)
     assert_identical(found.partial_fit(X[:20]).model_, expected.partial_fit(X[:20]).model_)
 
 
@@ -122,21 +121,6 @@ def penalised(model, data):
 
 
 # ---------------------------------------------------------------------------------------- refusals
-
-
-def test_others_refuse_by_name(rng):
-    for case in SEQUENCE_ESTIMATORS:
-        X = case.data(rng, 6)[0]
-        name = case.make.__name__
-        with pytest.raises(ValueError, match=f"{name} has no components that can be refreshed"):
-            case(solver=Componentwise()).fit(X)
-    pairs = [("ab", "ba"), ("a", "b")]
-    with pytest.raises(ValueError, match="EditDistance has no components that can be refreshed"):
-        EditDistance(solver=Componentwise()).fit(pairs)
-    counts = rng.poisson(3.0, (20, 4))
-    for estimator in (CompoundDirichlet(), LatentDirichletAllocation(2)):
-        with pytest.raises(ValueError, match=f"'solver' parameter of {type(estimator).__name__}"):
-            estimator.set_params(solver="componentwise").fit(counts)
 
 
 @pytest.mark.pinned("how many passes are saved depends on the draw")

@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 
 from sklearn_onlineem import GaussianMixture, PoissonMixture
 from sklearn_onlineem._values import components, with_components
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Auto, SplitMerge
 from sklearn_onlineem.em.solvers.split_merge import split_merge_step
 from sklearn_onlineem.em.step import batch_step
@@ -79,13 +80,13 @@ def test_sparse_rows_find_what_dense_rows_do(case, rng):
 @pytest.mark.parametrize("case", MIXTURES, ids=repr)
 def test_a_step_raises_the_posterior_of_all_rows_or_is_none(case, rng):
     model = case.draw(rng, 5)
-    data = case.data(rng, 400)
+    data = Rows(case.data(rng, 400).X, rng.uniform(0.0, 2.0, 400))
     prior = (
         case.prior(model, data.n_features, 2.0)
         if hasattr(model.family, "prior_statistics")
         else None
     )
-    for terms in [(), ((1.0 / 400, prior),)] if prior is not None else [()]:
+    for terms in [(), ((1.0 / data.total_weight, prior),)] if prior is not None else [()]:
         present = model
         for _ in range(5):
             present, _ = batch_step(present, data, terms)
@@ -97,25 +98,6 @@ def test_a_step_raises_the_posterior_of_all_rows_or_is_none(case, rng):
         assert log_likelihood == pytest.approx(present.e_step(data)[1], rel=1e-12)
         assert log_joint(new, data, terms) - before == pytest.approx(gain, rel=1e-6, abs=1e-9)
         assert gain > 0.0 and new.weights.sum() == pytest.approx(1.0, rel=1e-12)
-
-
-@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
-def test_weights_of_rows_lead_where_repeated_rows_do(covariance_type, rng):
-    y = np.arange(300) % 3
-    X = rng.standard_normal((300, 2)) + 9.0 * np.array([[0, 0], [1, 0], [0, 1]])[y]
-    weight, start = rng.integers(1, 4, 300), stuck_start(y, rng)
-    weighted, repeated = (
-        GaussianMixture(
-            3, covariance_type=covariance_type, solver=FIXED, init=init, tol=1e-9, max_iter=500,
-            reg_covar=1e-6,
-        )
-        for init in (start, np.repeat(start, weight, axis=0))
-    )  # fmt: skip
-    weighted.fit(X, sample_weight=weight)
-    repeated.fit(np.repeat(X, weight, axis=0))
-    order = [np.lexsort(mixture.means_.round().T) for mixture in (weighted, repeated)]
-    np.testing.assert_allclose(weighted.means_[order[0]], repeated.means_[order[1]], atol=1e-4)
-    assert np.unique(weighted.predict(X) * 3 + y).size == 3
 
 
 def test_a_sample_of_many_rows_is_enough(monkeypatch, rng):

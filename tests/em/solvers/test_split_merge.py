@@ -4,11 +4,9 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS
 
 from sklearn_onlineem import (
-    BernoulliMixture,
     GaussianMixture,
     PoissonMixture,
 )
@@ -88,20 +86,6 @@ def test_of_many_rows_some_say_where_to_cut(monkeypatch, dtype, rng):
     assert mixture.n_components_ == 3
 
 
-@pytest.mark.pinned("repeated rows of other draws may deserve a third component")
-def test_weights_of_rows_are_repeated_rows(rng):
-    X = rng.poisson(np.where(rng.random((200, 1)) < 0.5, 2.0, 20.0)).astype(float)
-    weight = rng.integers(1, 4, 200)
-    start = {"means_init": [[2.0], [20.0], [25.0]], "weights_init": [0.4, 0.3, 0.3]}
-    weighted, repeated = (
-        PoissonMixture(3, solver=SplitMerge(), tol=1e-8, max_iter=1000, **start) for _ in range(2)
-    )
-    weighted.fit(X, sample_weight=weight)
-    repeated.fit(np.repeat(X, weight, axis=0))
-    assert weighted.n_components_ == repeated.n_components_ == 2
-    np.testing.assert_allclose(weighted.weights_, repeated.weights_, atol=1e-5)
-
-
 @all_mixtures
 def test_merges_are_sorted_by_what_they_lose_and_keep_the_moments(case, rng):
     X = case.data(rng, 200)[0]
@@ -125,17 +109,6 @@ def test_parameters_are_counted_of_components_that_have_weight(rng):
         assert mixture.model_.n_parameters() == shared + n * (own + 1) - 1
     family = GaussianMixture(1, covariance_type="tied").fit(X).model_.family
     assert family.covariance == Tied()
-
-
-def test_streams_take_online_steps(rng):
-    X = (rng.random((60, 4)) < 0.4).astype(float)
-    moved, online = (
-        BernoulliMixture(3, solver=solver, random_state=0) for solver in (SplitMerge(), "online")
-    )
-    for batch in np.split(X, 3):
-        moved.partial_fit(batch)
-        online.partial_fit(batch)
-    assert_identical(moved.model_, online.model_)
 
 
 @pytest.mark.filterwarnings("error:.*more surprising")

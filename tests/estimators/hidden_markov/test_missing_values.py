@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases.random_rows import count_rows, normal_rows
+from cases.random_rows import count_rows
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
@@ -28,15 +28,6 @@ def test_streams_with_gaps_find_the_states(kind, rng):
         hmm.partial_fit(piece, continues=True)
     assert np.mean(hmm.predict(X) == y) > 0.97
     assert_allclose(hmm.means_, init, atol=0.5)
-
-
-@all_kinds
-def test_a_feature_without_any_value_cannot_start(kind, rng):
-    X = normal_rows(rng, 60, 3)
-    X[:, 2] = np.nan
-    for learn in (GaussianHMM(2, covariance_type=kind).fit, GaussianHMM(2).partial_fit):
-        with pytest.raises(ValueError, match="GaussianHMM: Feature 2"):
-            learn(X)
 
 
 # -------------------------------------------------------------------------- whole rows, any family

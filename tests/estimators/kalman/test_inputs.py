@@ -248,26 +248,3 @@ def test_a_known_system_learns_from_a_stream(rng):
 
 
 # ------------------------------------------------------------------------------------- refusals
-
-
-def test_other_refusals(rng):
-    X, u = rng.normal(size=(20, 2)), rng.normal(size=20)
-    for arguments, words in [
-        ({"em_vars": [WEIGHTS[0]]}, "transition_input_weights of KalmanFilter is in em_vars"),
-        ({"params": {WEIGHTS[1]: True}}, "observation_input_weights of KalmanFilter is in em_vars"),
-        ({WEIGHTS[0]: [[1.0]]}, "KalmanFilter: inputs must be passed: the model has 1"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            KalmanFilter(1, **arguments).fit(X)
-    for arguments, words in [
-        ({WEIGHTS[0]: np.ones((1, 3))}, "inputs have 1 columns, but 3 are expected"),
-        ({WEIGHTS[1]: np.ones((3, 1))}, r"observation_input_weights of .* of shape \(2, 1\)"),
-        ({"params": {WEIGHTS[0]: np.eye(2, dtype=bool)}}, "params"),
-        ({"solver": "stochastic"}, "states are not drawn where there are inputs"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            KalmanFilter(1, **arguments).fit(X, inputs=u)
-    plain = KalmanFilter(1, max_iter=1).fit(X)
-    for method in (plain.score, plain.filter, plain.partial_fit):
-        with pytest.raises(ValueError, match="inputs have 1 columns, but 0 are expected"):
-            method(X, inputs=u)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from cases.kalman_filters import D, K, drawn, known
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
 from scipy.linalg import block_diag
 from sklearn.base import clone
 
@@ -199,85 +198,3 @@ def test_an_offset_of_the_data_does_not_matter(system, offset):
     here, there = (KalmanFilter(K, random_state=0, max_iter=5).fit(part) for part in (X, far))
     assert_allclose(there.score(far), here.score(X), rtol=1e-6)
     assert_allclose(there.observation_offsets_ - offset, here.observation_offsets_, atol=1e-5)
-
-
-def test_strong_priors_decide(system):
-    X = drawn(system, 10, 10)
-    prior = {
-        "transition": {"matrix": 0.3 * np.eye(K), "matrix_precision": 1e9},
-        "observation": {"covariance": 7e9 * np.eye(D), "degrees_of_freedom": 1e9},
-        "initial": {"offset": [4.0, -4.0], "offset_precision": 1e9},
-    }
-    kalman = KalmanFilter(**system, prior=prior, solver="batch", max_iter=3).fit(X)
-    assert_allclose(kalman.transition_matrices_, 0.3 * np.eye(K), atol=1e-5)
-    assert_allclose(kalman.observation_covariance_, 7.0 * np.eye(D), rtol=1e-4, atol=1e-4)
-    assert_allclose(kalman.initial_state_mean_, [4.0, -4.0], atol=1e-4)
-
-
-@pytest.mark.parametrize("part", ["initial", "transition", "observation"])
-@pytest.mark.parametrize(
-    "name, value",
-    [
-        ("matrix", np.nan),
-        ("matrix_precision", -1.0),
-        ("offset", np.inf),
-        ("offset_precision", -1.0),
-        ("offset_precision", np.nan),
-        ("covariance", -1.0),
-        ("covariance", np.triu(np.ones((K, K)))),
-        ("degrees_of_freedom", -50.0),
-        ("degrees_of_freedom", np.nan),
-        ("spread", 1.0),
-    ],
-)
-def test_priors_that_are_none(system, part, name, value):
-    X, kalman = drawn(system), KalmanFilter(**system, prior={part: {name: value}})
-    for method in (kalman.fit, kalman.partial_fit):
-        with pytest.raises(ValueError, match=rf"prior\['{part}'\] of KalmanFilter.*{name}"):
-            method(X)
-
-
-@pytest.mark.parametrize("name", ["matrix", "matrix_precision"])
-def test_the_first_state_has_no_inputs_to_weigh(system, name):
-    kalman = KalmanFilter(**system, prior={"initial": {name: 5.0}})
-    with pytest.raises(ValueError, match=rf"prior\['initial'\] of KalmanFilter: {name} .* inputs"):
-        kalman.fit(drawn(system))
-
-
-@pytest.mark.parametrize("prior", [{"transitions": {}}, {"transition": 5.0}], ids=repr)
-def test_priors_that_are_no_dicts_of_dicts(system, prior):
-    with pytest.raises(ValueError, match="prior.* of KalmanFilter .*"):
-        KalmanFilter(**system, prior=prior).fit(drawn(system))
-
-
-def test_the_posterior_never_falls(system, rng):
-    """The joint objective, likelihood plus log prior, under batch EM with all priors."""
-    X = drawn(system, 10, 10)
-    prior = {
-        "transition": {"matrix": 0.3, "matrix_precision": 3.0, "covariance": 2.0,
-                       "degrees_of_freedom": 5.0},
-        "observation": {"matrix_precision": 2.0, "covariance": 1.0, "degrees_of_freedom": 4.0},
-        "initial": {"offset": 1.0, "offset_precision": 2.0, "covariance": 1.0,
-                    "degrees_of_freedom": 4.0},
-    }  # fmt: skip
-    path = []
-    for n_iter in range(1, 12):
-        arguments = {"solver": "batch", "max_iter": n_iter, "tol": 0.0, "reg_covar": 0.0}
-        kalman = KalmanFilter(**system, prior=prior, **arguments).fit(X)
-        path.append(kalman.score_samples(X).sum() + log_prior(kalman))
-    assert (np.diff(path) > -1e-9 * np.abs(path[0])).all()
-    assert path[-1] > path[0]
-
-
-def log_prior(kalman):
-    """Log density of the priors above, by its definition."""
-    A, Q = kalman.transition_matrices_ - 0.3, kalman.transition_covariance_
-    C, R = kalman.observation_matrices_, kalman.observation_covariance_
-    m, V = kalman.initial_state_mean_ - 1.0, kalman.initial_state_covariance_
-    total = 0.0
-    for B, S, precision, scale, degrees in ((A, Q, 3.0, 2.0, 5.0), (C, R, 2.0, 1.0, 4.0)):
-        total += stats.invwishart(degrees, scale * np.eye(len(S))).logpdf(S)
-        columns = stats.multivariate_normal(np.zeros(len(S)), S / precision)
-        total += columns.logpdf(B.T).sum()
-    total += stats.invwishart(4.0, np.eye(K)).logpdf(V)
-    return total + stats.multivariate_normal(np.zeros(K), V / 2.0).logpdf(m)

@@ -515,52 +515,6 @@ def test_infinite_variances_are_diffuse_starts_of_any_filter(rng):
         KalmanFilter(1, initial_state_covariance=np.inf).fit(X)
 
 
-REFUSED = {
-    "no component": ([1], TypeError, "must be a list of components"),
-    "nothing": ([], TypeError, "must be a list of components"),
-    "two levels": ([Level(), Level(fixed=True)], ValueError, "at most one Level"),
-    "equal seasons": ([Season(4), Season(4, fixed=True)], ValueError, "different periods"),
-    "equal cycles": ([Cycle(4), Cycle(4.0)], ValueError, "cycles of different periods"),
-    "two parts of inputs": ([Level(), Inputs(), Inputs()], ValueError, "at most one Inputs"),
-    "inputs alone": ([Inputs()], ValueError, "a component beside Inputs"),
-    "lacking inputs": ([Level(), Inputs()], ValueError, "and requires inputs"),
-    "a long season": ([Level(), Season(100)], ValueError, "do not determine a diffuse start"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_structures_that_mean_nothing_are_refused(case, rng):
-    structure, kind, message = case
-    kalman = KalmanFilter(structure=structure)
-    with pytest.raises(kind, match=message):
-        kalman.fit(draw_series(rng))
-    assert not kalman.__sklearn_is_fitted__()
-    assert not hasattr(kalman, "filtered_state_")
-
-
-def test_arguments_that_act_on_nothing_are_refused(rng):
-    X = draw_series(rng)
-    for name, value in {"n_dim_state": 2, "em_vars": [], "observation_matrices": 1.0}.items():
-        with pytest.raises(ValueError, match=f"determines {name}"):
-            KalmanFilter(structure=[Level()], **{name: value}).fit(X)
-    with pytest.raises(ValueError, match="transition_covariance_type='full' or 'diag'"):
-        KalmanFilter(structure=[Level()], transition_covariance_type="spherical").fit(X)
-    with pytest.raises(ValueError, match=r"must have Inputs\(\) where"):
-        KalmanFilter(structure=[Level()]).fit(X, inputs=np.ones(60))
-    with pytest.raises(ValueError, match="requires a structure"):
-        KalmanFilter().fit(X).decompose(X)
-    for wrong in (1, 2.5, True):
-        with pytest.raises(ValueError, match="period"):
-            Season(wrong)
-    for wrong in (2, 0.5, np.inf, np.nan, True, "12"):
-        with pytest.raises(ValueError, match="period must be a number between 2"):
-            Cycle(wrong)
-    with pytest.raises(ValueError, match="requires a period"):
-        Cycle(damped=False)
-    with pytest.raises(ValueError, match="requires damped=False"):
-        Cycle(12, fixed=True)
-
-
 def test_components_are_listed_or_added():
     assert Level() + Trend(damped=True) + Season(7) == [Level(), Trend(damped=True), Season(7)]
     assert [Level()] + Season(7) == Level() + [Season(7)] == [Level(), Season(7)]
