@@ -40,13 +40,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, depth": 12,
     "members of OnlineEM": 69,
     "Python files": 211,
-    "Python code": 32_086,
-    "Python docstrings": 15_179,
+    "Python code": 32_092,
+    "Python docstrings": 15_183,
     "kernel files": 62,
     "kernel code": 15_542,
     "public names": 110,
     "import circles": 0,
-    "test code": 41_149,
+    "test code": 41_204,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

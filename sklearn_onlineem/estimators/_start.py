@@ -351,8 +351,6 @@ class ClusterInitialiser(Initialiser):
                 f"at least n_components={n_components} rows are needed to start from, got"
                 f" n_samples={len(rows)}. Pass more rows{instead}."
             )
-        if rows.has_gaps:
-            check_columns(rows.X)
         (family, rows), shared = self._complete(rows, random_state), None
         if self.shares_symbols and family.has_symbols:
             warn_of_few(rows.X, n_components)
@@ -375,6 +373,7 @@ class ClusterInitialiser(Initialiser):
         """Return the family, bound to rows without gaps, and these rows."""
         complete, family = rows, self.family
         if rows.has_gaps:
+            check_columns(rows.X)
             complete = without_gaps(family, rows, random_state, self.prior)
         return (bound(family, rows, self.n_components, complete) if len(rows) else family), complete
 

@@ -85,7 +85,7 @@ class StreamStarts:
         if model is not None:
             state = state_of(estimator, model, data, seed, known is not None)
             return _begun(solver, state), data
-        first = FirstRows(size=self._size(initialiser, data) if opening.rows else 0.0)
+        first = FirstRows(size=self._size(initialiser, data, opening) if opening.rows else 0.0)
         part, self.rest = opening.cut(first, data)
         return opening.anew(first.with_batch(part), self, seed), self.rest
 
@@ -147,13 +147,13 @@ class StreamStarts:
                 continue
             yield settled
 
-    def _size(self, initialiser, data):
+    def _size(self, initialiser, data, opening):
         """Return the size of a model in components; 0 if its start is of the first batch alone."""
         estimator = self.estimator
         starts_anew = estimator._online.keeps_first_rows
         if not (starts_anew and isinstance(getattr(estimator, "init", ""), str)):
             return 0.0
-        few = data[: data.observations_of(_FEW_ROWS)]
+        few, _ = opening.cut(FirstRows(size=_FEW_ROWS / opening.rows), data)
         model, _ = initialiser.stream_model(few, random_state_of((0,)))
         n_components, n_parameters = getattr(model, "n_components", 1), model.n_parameters()
         # A structure has many states, which two rows each determine, and few variances.

@@ -320,7 +320,7 @@ class RegressionFilter(_TakesInputs, StateFilter):
         lags = self._lags()
         if lags is None:
             raise ValueError(
-                f"there never were {self._n_lags} observed rows that follow each other."
+                f"live_filter() knows no {self._n_lags} observed rows that follow each other."
             )
         n_known = self._model.family.n_inputs - self._n_lags * self._n_features
         found = lags.ahead(_future_inputs(inputs, (n_steps, n_known)))

@@ -36,7 +36,8 @@ def positive_rows(rng, n, d):
 
 
 def matrix_rows(rng, n, d):
-    return positive_definite(rng, n, d).reshape(n, d * d)
+    """Matrices as large as those of models, so that no component is without any."""
+    return 5.0 * positive_definite(rng, n, d).reshape(n, d * d)
 
 
 def chain_rows(rng, n, d):

@@ -5,9 +5,13 @@ import pickle
 
 import numpy as np
 import pytest
+from cases.capabilities import cases_where
 from cases.comparing import assert_identical
+from cases.estimator_cases import ESTIMATORS
 from cases.row_regressions import RegressionOfRows
+from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from scipy import sparse
+from sklearn.utils import get_tags
 
 from sklearn_onlineem import (
     BernoulliMixture,
@@ -24,7 +28,7 @@ from sklearn_onlineem import (
     PoissonMixture,
     combine_estimators,
 )
-from sklearn_onlineem.em import Online
+from sklearn_onlineem.em import Online, Restart
 
 
 def clusters(rng, n_rows=600):
@@ -166,6 +170,47 @@ def test_rows_that_are_kept_are_dropped_when_asked(case, rng):
     if case in ROWS:
         assert_identical(estimator.model_, at_once.partial_fit(X[:90]).model_)
     assert estimator.partial_fit(X[90:120]).history_[-1].eta < np.inf
+
+
+def has_gaps_in_columns(case):
+    # Structures need more of a column than one value.
+    is_one = case.make is CategoricalHMM
+    return get_tags(case()).input_tags.allow_nan and not (case.is_diffuse or is_one)
+
+
+@cases_where(has_gaps_in_columns, [*ESTIMATORS, *SEQUENCE_ESTIMATORS, *KALMAN_FILTERS])
+def test_a_start_needs_values_of_each_column(case, rng):
+    """As many rows as otherwise, from the first one on after which no column is empty."""
+    is_rows = case in ESTIMATORS
+    (X, _), (new, _) = (case.data(rng, n) for n in ((2000, 500) if is_rows else (120, 60)))
+    lacks, late = ([np.array(x, dtype=float) for x in ([X] if is_rows else X)] for _ in range(2))
+    for rows, others in zip(lacks, late[: (len(late) + 1) // 2], strict=False):
+        rows[:, 1] = others[: len(others) // 2 if is_rows else None, 1] = np.nan
+    for call in (case().fit, case().partial_fit):
+        with pytest.raises(ValueError, match="Feature 1 of X has no value in the data to start"):
+            call(lacks[0] if is_rows else lacks[: len(lacks) // 2])
+    whole = case().partial_fit(X).score(new)
+    found = case().partial_fit(late[0] if is_rows else late).score(new)
+    assert found > whole - 0.02 * abs(whole)
+
+
+@pytest.mark.parametrize("learner", [GaussianMixture, GaussianHMM])
+def test_a_start_anew_waits_for_values_of_each_column(learner, rng):
+    restarts = iter([False, Restart(0)])
+    stream = learner(2, random_state=0, callbacks=[lambda _: next(restarts, False)])
+    stream.partial_fit(clusters(rng, 40)).partial_fit(clusters(rng, 40))
+    for lacks in (True, True, False):
+        X = 100.0 + clusters(rng, 50)
+        stream.partial_fit(np.where([False, lacks], np.nan, X))
+    assert stream.n_rows_kept_ == 150
+    assert 95.0 < stream.sample(500)[0].mean() < 105.0
+
+
+def test_a_far_row_with_the_only_value_of_a_column_is_learnt(rng):
+    X = clusters(rng, 200)
+    X[:, 1] = np.nan
+    X[7] = 1e6, 3.0
+    assert GaussianMixture(random_state=0).partial_fit(X).means_[0, 1] == pytest.approx(3.0)
 
 
 def test_pieces_of_a_sequence_start_as_the_whole_does(rng):

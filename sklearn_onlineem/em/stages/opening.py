@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from sklearn_onlineem._checks import check_count
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.stages.base import EStep, Inner, LatestRows, Stage, Stream
@@ -27,6 +29,12 @@ class FirstRows(LatestRows):
         data = self.followed_by()
         last = data[data.observations_of(max(0, data.n_rows - n_rows)) :]
         return replace(self, batches=(last,), n_started=0)
+
+
+def _lacking(data):
+    """Return which columns have no value."""
+    X = getattr(data, "X", None)
+    return np.isnan(X).all(axis=0) if isinstance(X, np.ndarray) else np.zeros(0, dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,8 @@ class Opening(Stage):
     def cut(self, first: FirstRows | None, data: Batch) -> tuple[Batch, Batch | None]:
         """Return the observations of a batch up to the final start, and those after it, if any.
 
+        If the first of a stream have no value of a column, rows count from its first value on.
+
         Parameters
         ----------
         first, data : FirstRows, Batch
@@ -70,7 +80,11 @@ class Opening(Stage):
         n_needed = 0 if first is None else self.n_needed(first)
         if n_needed == 0:
             return data, None
-        n = data.observations_of(max(1, n_needed - first.n_kept))
+        n_rows = max(1, n_needed - first.n_kept)
+        n = data.observations_of(n_rows)
+        if first.n_kept == 0 and n < len(data) and (lacking := _lacking(data[:n])).any():
+            later = (~np.isnan(data.X[:, lacking])).argmax(axis=0).max()
+            n = data.observations_of(n_rows + int(later))
         return (data[:n], data[n:]) if n < len(data) else (data, None)
 
     def anew(self, first: FirstRows, starts: object, seed: tuple[int, ...]) -> State:
@@ -96,7 +110,9 @@ class Opening(Stage):
         self, inner: Inner, state: State, batch: Batch, stream: Stream, found: EStep | None = None
     ) -> Update:
         first = state.carry[self.name].with_batch(batch)
-        if first.n_kept < min(self.n_needed(first), _GROWTH * first.n_started):
+        is_late = first.n_kept >= min(self.n_needed(first), _GROWTH * first.n_started)
+        # After a `Restart` all columns need values, too.
+        if not is_late or (first.n_started == 0 and _lacking(first.followed_by()).any()):
             after = state.after(inner(state, batch, stream), batch.n_rows)
             return after.carrying(self.name, first)
         made, counters = self.anew(first, stream.starts, state.seed), state.counters

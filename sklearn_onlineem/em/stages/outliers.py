@@ -263,7 +263,8 @@ def far_away(data: Batch) -> Integers:
     """Return numbers of the rows with a value far outside of what most of its column has.
 
     Those are outliers before there is a model: beyond the 5 % and 95 % quantiles by a hundred times
-    their distance. None if they are 3 % of the rows or more. Rows count by their weights.
+    their distance. None if they are 3 % of the rows or more, or all that have a value of a column.
+    Rows count by their weights.
     """
     X, repeats, counts = data.X, Repetitions.of(data), np.ones(data.n_rows)
     if repeats is not None:
@@ -282,7 +283,9 @@ def far_away(data: Batch) -> Integers:
     # Columns of one value, with exceptions, have no spread.
     beyond = ((X < low - reach) | (X > high + reach)) & (reach > 0.0)
     rows = np.flatnonzero(beyond.any(axis=1) & (counts > 0.0))
-    return rows if counts[rows].sum() * _WITHIN < _TOO_MANY * counts.sum() else rows[:0]
+    are_few = counts[rows].sum() * _WITHIN < _TOO_MANY * counts.sum()
+    is_last = len(rows) and np.isnan(np.delete(X, rows, axis=0)).all(axis=0).any()
+    return rows[:0] if is_last or not are_few else rows
 
 
 _BEFORE_ROWS = Gate()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import xlogy
 
-from sklearn_onlineem._checks import above, check_columns, relative_shares, shares
+from sklearn_onlineem._checks import above, relative_shares, shares
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.estimators._known import learnt_parts, with_start_values
 from sklearn_onlineem.estimators._start import (
@@ -198,11 +198,6 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
             running = data.total_weight * evidence.running
         kind = replace(model.durations, learns=True)
         return replace(model, table=kind.m_step(counts, running, model.table))
-
-    def _complete(self, rows, random_state):
-        if rows.has_gaps:
-            check_columns(rows.X)
-        return super()._complete(rows, random_state)
 
     def _started(self, data, family, rows, random_state, pseudo_rows):
         model = super()._started(data, family, rows, random_state, pseudo_rows)

@@ -4,15 +4,18 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from cases.comparing import assert_close
 from cases.estimator_cases import ESTIMATORS
 
 from sklearn_onlineem import (
     GaussianMixture,
     PoissonMixture,
 )
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import SplitMerge
-from sklearn_onlineem.families import Tied
+from sklearn_onlineem.families import Poisson, Tied
 from sklearn_onlineem.models import split_merge
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 # The family alone tells their clusters apart.
 QUICK = [case for case in ESTIMATORS if not case.hidden]
@@ -84,6 +87,36 @@ def test_of_many_rows_some_say_where_to_cut(monkeypatch, dtype, rng):
     X = rng.standard_normal((500, 2)) + 9.0 * rng.integers(3, size=(500, 1))
     mixture = GaussianMixture(6, solver=SplitMerge(), random_state=0).fit(X.astype(dtype))
     assert mixture.n_components_ == 3
+
+
+def steps_from_counts(X, weight=None, **options):
+    """Two components share the cluster of mean 90; another one has those of 2 and 30."""
+    model = MixtureModel(Poisson(), np.array([0.2, 0.2, 0.6]), np.array([[85.0], [95.0], [16.0]]))
+    rng = np.random.default_rng(0)
+    return list(model.split_merge_steps(Rows(X[:, None], weight), rng, **options))
+
+
+@pytest.mark.parametrize("options", [{}, {"price": 0.01, "n_merges": 2}], ids=["triples", "price"])
+def test_weights_of_rows_are_repeated_rows(options, rng):
+    means = np.array([2.0, 30.0, 90.0])[rng.integers(3, size=300)]
+    X = rng.poisson(means).astype(float)
+    weight = rng.integers(0, 4, 300) * np.where(means == 2.0, 5, 1)
+    found = steps_from_counts(X, weight.astype(float), **options)
+    expected = steps_from_counts(np.repeat(X, weight), **options)
+    assert len(found) == len(expected) > 0
+    for one, other in zip(found, expected, strict=True):
+        # Cuts that are the same but for their sides may number halves differently.
+        one, other = (np.sort([m.weights, m.weights * m.parameters[:, 0]]) for m in (one, other))
+        assert_close(one, other, rtol=1e-6)
+
+
+def test_steps_are_found_in_a_sample_of_all_rows(rng):
+    """Rows in their order, of which the first are all of one cluster."""
+    X = rng.poisson(np.repeat([2.0, 30.0, 90.0], [6000, 1500, 1500])).astype(float)
+    [found] = steps_from_counts(X)
+    rates, weights = np.sort(found.parameters[:, 0]), np.sort(found.weights)
+    assert_close(rates, np.array([2.0, 30.0, 90.0]), rtol=0.05)
+    assert_close(weights, np.array([1.0, 1.0, 4.0]) / 6.0, atol=0.03)
 
 
 @all_mixtures

@@ -184,7 +184,7 @@ def test_live_filters_forecast_from_lags_that_are_missing(durations, rng):
             assert_allclose(own, other, rtol=1e-8, atol=1e-12)
     live.probabilities = live._end.copy()
     for fresh in (live, hmm.live_filter()):
-        with pytest.raises(ValueError, match="never were 2 observed rows"):
+        with pytest.raises(ValueError, match="knows no 2 observed rows"):
             fresh.forecast(inputs=[[0.0]])
 
 
