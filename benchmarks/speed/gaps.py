@@ -89,10 +89,8 @@ def steps(family, parameters, X):
     log_weights = np.full(len(parameters.mean), -np.log(len(parameters.mean)))
     e_steps, densities = [], []
     for _, rows in Rows(X, has_gaps=True).by_completeness():
-        e_step, log_density = family.e_step, family.log_density
-        if rows.has_gaps:
-            e_step, log_density = family.marginal_e_step, family.marginal_log_density
-        e_steps.append(partial(e_step, parameters, log_weights, rows))
+        log_density = family.marginal_log_density if rows.has_gaps else family.log_density
+        e_steps.append(partial(family.e_step, parameters, log_weights, rows))
         densities.append(partial(log_density, parameters, rows.X))
     return (lambda: [step() for step in e_steps]), (lambda: [density() for density in densities])
 

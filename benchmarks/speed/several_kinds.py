@@ -41,9 +41,8 @@ def table(n_rows):
 def our_pass(X, n_classes, has_gaps, complete):
     """Return a function that makes one E- and one M-step."""
     model = Mixture(n_classes, family=FAMILY, max_iter=1, random_state=0).fit(complete).model_
-    family, rows = model.family, Rows(X)
-    e_step = family.marginal_e_step if has_gaps else family.e_step
-    return lambda: family.m_step(e_step(model.parameters, model.log_weights, rows)[1])
+    family, rows = model.family, Rows(X, has_gaps=has_gaps)
+    return lambda: family.m_step(family.e_step(model.parameters, model.log_weights, rows)[1])
 
 
 def main():

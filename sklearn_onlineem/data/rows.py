@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -305,6 +305,24 @@ class RowsWithInputs(Rows):
     @classmethod
     def concatenate(cls, batches: Sequence[RowsWithInputs]) -> Self:
         return cls.of(super().concatenate(batches), batches[0].n_inputs)
+
+
+class Wanted(NamedTuple):
+    """What an E-step of rows makes beside averages.
+
+    Components are drawn with `uniforms` instead of averaged over, and `log_likelihoods` receives
+    that of each row, without its weight: ndarrays of shape (n_rows,), or None.
+    """
+
+    uniforms: Floats | None = None
+    log_likelihoods: Floats | None = None
+
+    def _of(self, index):
+        """Return what is wanted of some rows."""
+        return Wanted(*(None if values is None else values[index] for values in self))
+
+
+PLAIN = Wanted()
 
 
 def task(

@@ -1,9 +1,11 @@
 """The E-step of a mixture by blocks of rows, and functions of probabilities that models share."""
 
+from functools import partial
+
 import numpy as np
 
 from sklearn_onlineem._kernels._responsibilities import normalise
-from sklearn_onlineem.data.rows import task
+from sklearn_onlineem.data.rows import PLAIN, task
 from sklearn_onlineem.statistics import combine
 
 _BLOCK = 1024
@@ -23,23 +25,27 @@ def drawn_from(cumulated, rng):
 
 
 def e_step_in_blocks(
-    family, parameters, log_weights, rows, uniforms, statistics_of, log_likelihoods=None,
-    log_density=None, n_rows=_BLOCK,
+    family, parameters, log_weights, rows, wanted=PLAIN, statistics_of=None, log_density=None,
+    n_rows=_BLOCK,
 ):  # fmt: skip
     """Return the E-step of a mixture, with statistics from ``statistics_of(X, posterior)``.
 
-    `log_density` is the family's, unless another is given; blocks have `n_rows` rows.
+    These and `log_density` are the family's, unless others are given; blocks have `n_rows` rows.
     """
-    log_density = family.log_density if log_density is None else log_density
+    gaps = rows.has_gaps
+    if log_density is None:
+        log_density = family.marginal_log_density if gaps else family.log_density
+    if statistics_of is None:
+        of_family = family.marginal_statistics if gaps else family.posterior_statistics
+        statistics_of = partial(of_family, parameters)
     terms, counts, log_likelihood = [], np.zeros(len(log_weights)), 0.0
     total_weight = rows.total_weight
     for start in range(0, len(rows), n_rows):
-        block = rows[start : start + n_rows]
+        index = slice(start, start + n_rows)
+        block = rows[index]
         responsibilities = log_density(parameters, block.X, n_threads=rows.n_threads)
         responsibilities = responsibilities + log_weights
-        drawn = None if uniforms is None else uniforms[start : start + n_rows]
-        out = None if log_likelihoods is None else log_likelihoods[start : start + n_rows]
-        log_likelihood += normalise(responsibilities, task(block, drawn, out))
+        log_likelihood += normalise(responsibilities, task(block, *wanted._of(index)))
         counts += responsibilities.sum(axis=0)
         statistics = statistics_of(block.X, responsibilities, n_threads=rows.n_threads)
         terms.append((1.0 / total_weight, statistics))

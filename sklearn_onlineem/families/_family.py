@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
 from typing import Generic, Self, TypeVar
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn_onlineem._kernels._forward_backward import normalise_rows
 from sklearn_onlineem._kernels._rows import largest_magnitude
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers, Maps
 from sklearn_onlineem._values import n_numbers
-from sklearn_onlineem.data.rows import Rows, task
+from sklearn_onlineem.data.rows import PLAIN, Rows, Wanted, task
 from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks
 from sklearn_onlineem.families._start_coordinates import standardised, unchanged
 from sklearn_onlineem.families.capabilities import Means
@@ -336,12 +335,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         return statistics.weight
 
     def e_step(
-        self,
-        parameters: Parameters,
-        log_weights: Floats,
-        rows: Rows,
-        uniforms: Floats | None = None,
-        log_likelihoods: Floats | None = None,
+        self, parameters: Parameters, log_weights: Floats, rows: Rows, wanted: Wanted = PLAIN
     ) -> tuple[Floats, Evidence, float]:
         """Return the E-step of a mixture of this family's components.
 
@@ -355,16 +349,12 @@ class Family(ABC, Generic[Parameters, Evidence]):
         log_weights : ndarray of shape (K,)
             Logarithms of the mixture weights.
         rows : Rows
-            Observations, with their weights and labels.
-        uniforms : ndarray of shape (n_rows,), default=None
-            If given, components are drawn with these instead of averaged over.
-        log_likelihoods : ndarray of shape (n_rows,), default=None
-            If given, it receives the log-likelihood of each row, without its weight.
+            Observations, with their weights and labels; with `has_gaps`, families with `Marginals`
+            integrate over missing values.
+        wanted : Wanted, default=PLAIN
+            Draws of components, and log-likelihoods of rows.
         """
-        return e_step_in_blocks(
-            self, parameters, log_weights, rows, uniforms,
-            partial(self.posterior_statistics, parameters), log_likelihoods,
-        )  # fmt: skip
+        return e_step_in_blocks(self, parameters, log_weights, rows, wanted)
 
 
 class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
@@ -487,12 +477,7 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
         return self.log_partition(natural_q) - self.log_partition(natural_p) - inner
 
     def e_step(
-        self,
-        parameters: Parameters,
-        log_weights: Floats,
-        rows: Rows,
-        uniforms: Floats | None = None,
-        log_likelihoods: Floats | None = None,
+        self, parameters: Parameters, log_weights: Floats, rows: Rows, wanted: Wanted = PLAIN
     ) -> tuple[Floats, Evidence, float]:
         # The family is kept with the values, so that its id cannot be reused.
         _, phi, base = rows.remember(
@@ -500,7 +485,7 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
         )
         natural = self.to_natural(parameters)
         offset = log_weights - self.log_partition(natural)
-        return linear_e_step(phi, base, natural, offset, rows, uniforms, log_likelihoods)
+        return linear_e_step(phi, base, natural, offset, rows, wanted)
 
     def _observe(self, X, n_threads=1):
         return promoted(self.sufficient_statistics(X)), self.log_base_measure(X, n_threads)
@@ -538,14 +523,12 @@ def linear_statistics(phi, responsibilities, n_threads=1):
     return Sums(counts, totals)
 
 
-def linear_e_step(
-    phi, base, natural, offset, rows, uniforms=None, log_likelihoods=None, digits=None
-):
+def linear_e_step(phi, base, natural, offset, rows, wanted, digits=None):
     """Return `Family.e_step` of rows with log densities as in `linear_log_density`.
 
     Beside dense features there may be `digits`, uint8 of shape (q, n_rows): the last q features.
     """
-    wanted, counts = task(rows, uniforms, log_likelihoods, base), np.empty(len(natural))
+    wanted, counts = task(rows, *wanted, base), np.empty(len(natural))
     if sparse.issparse(phi):
         natural_T, totals = np.ascontiguousarray(natural.T), np.empty(natural.T.shape)
         log_likelihood = _counts.mixture_pass(

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers
-from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.rows import PLAIN, Rows, Wanted
 from sklearn_onlineem.families._family import (
     ExponentialFamily,
     linear_e_step,
@@ -107,14 +107,11 @@ class ExponentialColumns(ExponentialFamily[Floats, Sums], IndependentColumns[Flo
         sums = linear_statistics(features, posterior, n_threads)
         return self._completed(parameters, sparse.issparse(features), sums)
 
-    def marginal_e_step(
-        self,
-        parameters: Floats,
-        log_weights: Floats,
-        rows: Rows,
-        uniforms: Floats | None = None,
-        log_likelihoods: Floats | None = None,
+    def e_step(
+        self, parameters: Floats, log_weights: Floats, rows: Rows, wanted: Wanted = PLAIN
     ) -> tuple[Floats, Sums, float]:
+        if not rows.has_gaps:
+            return super().e_step(parameters, log_weights, rows, wanted)
         # The family is kept with the values, so that its id cannot be reused.
         _, features, base = rows.remember(
             (id(self), "observed"), lambda: (self, *self._observed(rows.X, rows.n_threads))
@@ -122,7 +119,7 @@ class ExponentialColumns(ExponentialFamily[Floats, Sums], IndependentColumns[Flo
         is_sparse = sparse.issparse(features)
         natural, offset = self._of_observed(parameters, is_sparse)
         counts, sums, log_likelihood = linear_e_step(
-            features, base, natural, log_weights + offset, rows, uniforms, log_likelihoods
+            features, base, natural, log_weights + offset, rows, wanted
         )
         return counts, self._completed(parameters, is_sparse, sums), log_likelihood
 

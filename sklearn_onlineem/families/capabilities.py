@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import partial
 from inspect import Parameter, signature
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -12,8 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_onlineem._typing import Bools, Floats, Generator, Integers
-from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families._e_step import e_step_in_blocks
 from sklearn_onlineem.statistics import Statistics
 
 Parameters = TypeVar("Parameters")
@@ -248,27 +245,6 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
         posterior : ndarray of shape (n_rows, K)
             Responsibilities of the components for each row.
         """
-
-    def marginal_e_step(
-        self,
-        parameters: Parameters,
-        log_weights: Floats,
-        rows: Rows,
-        uniforms: Floats | None = None,
-        log_likelihoods: Floats | None = None,
-    ) -> tuple[Floats, Evidence, float]:
-        """Return `Family.e_step` of rows with NaN, by marginal log densities and statistics.
-
-        Parameters
-        ----------
-        parameters, log_weights, rows, uniforms, log_likelihoods
-            As in `Family.e_step`; NaN is missing.
-        """
-        return e_step_in_blocks(
-            self, parameters, log_weights, rows, uniforms,
-            partial(self.marginal_statistics, parameters), log_likelihoods,
-            self.marginal_log_density,
-        )  # fmt: skip
 
     @abstractmethod
     def completed(self, parameters: Parameters, X: Floats, posterior: Floats) -> Floats:

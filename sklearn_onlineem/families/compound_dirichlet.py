@@ -13,7 +13,7 @@ from sklearn_onlineem._checks import LEAST, MOST_SHAPE, above, at_least, check_s
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers
-from sklearn_onlineem.data.rows import Rows, task
+from sklearn_onlineem.data.rows import PLAIN, Rows, Wanted, task
 from sklearn_onlineem.data.sparse import check_non_negative
 from sklearn_onlineem.families._collapsed import mean_total
 from sklearn_onlineem.families._events import counted_events, events_of, moments, word_counts
@@ -405,21 +405,16 @@ class CompoundDirichlet(
         return ExpectedLogs(weight, total, np.zeros(n_components), np.zeros(n_components))
 
     def e_step(
-        self,
-        parameters: Dirichlets,
-        log_weights: Floats,
-        rows: Rows,
-        uniforms: Floats | None = None,
-        log_likelihoods: Floats | None = None,
+        self, parameters: Dirichlets, log_weights: Floats, rows: Rows, wanted: Wanted = PLAIN
     ) -> tuple[Floats, ExpectedLogs, float]:
-        is_single = len(log_weights) == 1 and log_likelihoods is None
+        is_single = len(log_weights) == 1 and wanted.log_likelihoods is None
         if is_single:
             events, counts, totals = self._counted(rows)
         else:
             events = rows.remember("events", lambda: events_of(rows.X))
         total_weight, n_threads = rows.total_weight, rows.n_threads
         if not len(events.words):
-            return super().e_step(parameters, log_weights, rows, uniforms, log_likelihoods)
+            return super().e_step(parameters, log_weights, rows, wanted)
         terms = self._log_terms(parameters, events, n_threads)
         if is_single:
             log_likelihood = float(totals[:, 0] @ terms[:, 0])
@@ -427,7 +422,7 @@ class CompoundDirichlet(
             counts, totals = np.empty(terms.shape[1]), np.empty_like(terms)
             log_likelihood = _counts.mixture_pass(
                 *events.indicators, terms, np.asarray(log_weights, dtype=np.float64),
-                task(rows, uniforms, log_likelihoods), counts, totals, n_threads,
+                task(rows, *wanted), counts, totals, n_threads,
             )  # fmt: skip
             if len(log_weights) == 1:
                 # Sums of the same rows have the same bits, however they are asked for.

@@ -23,7 +23,7 @@ from sklearn_onlineem._kernels import (
     _small_matrices,
 )
 from sklearn_onlineem._typing import Bools, Floats, Generator, Integers, Maps
-from sklearn_onlineem.data.rows import Rows, task
+from sklearn_onlineem.data.rows import PLAIN, Rows, Wanted, task
 from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
 from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
 from sklearn_onlineem.families.capabilities import (
@@ -371,17 +371,12 @@ class Gaussian(
         return shape._moments_about(centre, counts, totals)
 
     def e_step(
-        self,
-        parameters: Gaussians,
-        log_weights: Floats,
-        rows: Rows,
-        uniforms: Floats | None = None,
-        log_likelihoods: Floats | None = None,
+        self, parameters: Gaussians, log_weights: Floats, rows: Rows, wanted: Wanted = PLAIN
     ) -> tuple[Floats, Moments, float]:
         shape, means, counts = self.covariance, parameters.mean, np.empty(len(parameters.mean))
-        wanted = task(rows, uniforms, log_likelihoods)
+        wanted = task(rows, *wanted)
         # If shared, the natural way would compute the scatters of all components.
-        if not (shape.is_shared or shape._prefers_factors(*means.shape)):
+        if not (rows.has_gaps or shape.is_shared or shape._prefers_factors(*means.shape)):
             mean, scatter = np.empty(means.shape), np.empty(parameters.covariance.shape)
             factors = parameters.precision_factor if scatter.ndim == 3 else NOTHING
             log_likelihood = _natural_gaussian.e_step(
@@ -394,10 +389,18 @@ class Gaussian(
             if not math.isnan(log_likelihood):
                 return counts, Moments(counts, counts, mean, scatter), log_likelihood
         first, second = np.empty_like(means), shape._empty(*means.shape)
-        log_likelihood = _gaussian.mixture_pass(
-            rows.X, means, shape._factors(parameters), parameters._offset(log_weights), wanted,
-            counts, first, second, rows.n_threads,
-        )  # fmt: skip
+        if rows.has_gaps:
+            entries = shape._per_entry(parameters)
+            second = np.empty_like(entries[1])
+            log_likelihood = _gaps.mixture_pass(
+                rows.X, entries, log_weights, wanted, self._added(rows.n_features), counts, first,
+                second, None, rows.n_threads,
+            )  # fmt: skip
+        else:
+            log_likelihood = _gaussian.mixture_pass(
+                rows.X, means, shape._factors(parameters), parameters._offset(log_weights), wanted,
+                counts, first, second, rows.n_threads,
+            )  # fmt: skip
         share = 1.0 / rows.total_weight
         moments = shape._recentred(first, second, means, share, counts)
         return moments.weight, moments, share * log_likelihood
@@ -450,25 +453,6 @@ class Gaussian(
         _gaps.mixture_pass(X, entries, None, given, floor, *sums, None, n_threads)
         counts, first, second = sums
         return self.covariance._recentred(first, second, means, 1.0, counts)
-
-    def marginal_e_step(
-        self,
-        parameters: Gaussians,
-        log_weights: Floats,
-        rows: Rows,
-        uniforms: Floats | None = None,
-        log_likelihoods: Floats | None = None,
-    ) -> tuple[Floats, Moments, float]:
-        means, covariances, *_ = entries = self.covariance._per_entry(parameters)
-        sums = np.empty(len(means)), np.empty_like(means), np.empty_like(covariances)
-        log_likelihood = _gaps.mixture_pass(
-            rows.X, entries, log_weights, task(rows, uniforms, log_likelihoods),
-            self._added(rows.n_features), *sums, None, rows.n_threads,
-        )  # fmt: skip
-        counts, first, second = sums
-        share = 1.0 / rows.total_weight
-        moments = self.covariance._recentred(first, second, means, share, counts)
-        return moments.weight, moments, share * log_likelihood
 
     def completed(self, parameters: Gaussians, X: Floats, posterior: Floats) -> Floats:
         out, posterior = X.astype(np.float64), np.ascontiguousarray(posterior, dtype=np.float64)

@@ -15,7 +15,7 @@ from sklearn_onlineem._checks import LEAST, above, check_setting, shares_as_give
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers
-from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.rows import PLAIN, Rows, Wanted
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._e_step import log_of
 from sklearn_onlineem.families._family import (
@@ -204,23 +204,19 @@ class Multinomial(GroupedCounts, ColumnDistributions[Floats]):
         parameters: Floats | WordTable,
         log_weights: Floats,
         rows: Rows,
-        uniforms: Floats | None = None,
-        log_likelihoods: Floats | None = None,
+        wanted: Wanted = PLAIN,
     ) -> tuple[Floats, Sums, float]:
         X = _without_zeros(parameters, rows.X)
         if X is not rows.X:
             rows = replace(rows, X=X)
         few = rows.remember("few words", lambda: few_words(rows.X, len(log_weights)))
         if few is None:
-            return super().e_step(
-                _as_array(parameters), log_weights, rows, uniforms, log_likelihoods
-            )
+            return super().e_step(_as_array(parameters), log_weights, rows, wanted)
         words, X = few
         phi, base = promoted(X), self.log_base_measure(rows.X, rows.n_threads)
         counts, sums, log_likelihood = linear_e_step(
-            phi, base, _log_probabilities(parameters, words), log_weights, rows, uniforms,
-            log_likelihoods,
-        )  # fmt: skip
+            phi, base, _log_probabilities(parameters, words), log_weights, rows, wanted
+        )
         values = np.ascontiguousarray(sums.total.T)
         total = WordSum.of_words(rows.X.shape[1], words, values)
         return counts, WordSums(sums.weight, total), log_likelihood

@@ -14,7 +14,7 @@ from scipy.linalg import block_diag
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers, Maps
-from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.rows import PLAIN, Rows, Wanted
 from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks
 from sklearn_onlineem.families._family import Family, linear_e_step
 from sklearn_onlineem.families._linear_factors import linear_factor
@@ -444,34 +444,12 @@ class Product(
     # -------------------------------------------------------------------------------------- E-step
 
     def e_step(
-        self,
-        parameters: Factors,
-        log_weights: Floats,
-        rows: Rows,
-        uniforms: Floats | None = None,
-        log_likelihoods: Floats | None = None,
+        self, parameters: Factors, log_weights: Floats, rows: Rows, wanted: Wanted = PLAIN
     ) -> tuple[Floats, ProductStatistics, float]:
-        how = parameters, log_weights, rows, uniforms, log_likelihoods
-        return self._passed(*how, self.posterior_statistics, None)
+        how = parameters, log_weights, rows, wanted
+        return self._joint_e_step(*how) or e_step_in_blocks(self, *how, n_rows=_BLOCK)
 
-    def marginal_e_step(
-        self,
-        parameters: Factors,
-        log_weights: Floats,
-        rows: Rows,
-        uniforms: Floats | None = None,
-        log_likelihoods: Floats | None = None,
-    ) -> tuple[Floats, ProductStatistics, float]:
-        how = parameters, log_weights, rows, uniforms, log_likelihoods
-        return self._passed(*how, self.marginal_statistics, self.marginal_log_density)
-
-    def _passed(self, parameters, log_weights, rows, uniforms, log_likelihoods, of, log_density):
-        how = parameters, log_weights, rows, uniforms
-        return self._joint_e_step(*how, log_likelihoods) or e_step_in_blocks(
-            self, *how, partial(of, parameters), log_likelihoods, log_density, _BLOCK
-        )
-
-    def _joint_e_step(self, parameters, log_weights, rows, uniforms, log_likelihoods):
+    def _joint_e_step(self, parameters, log_weights, rows, wanted):
         """Return the E-step by one matrix product of all factors, or None if they have none."""
         self._check_columns(rows.X)
         # The family is kept with the values, so that its id cannot be reused.
@@ -487,7 +465,7 @@ class Product(
         offset = log_weights + sum(constants)
         natural = np.concatenate(naturals, axis=1).take(order, axis=1)
         counts, sums, log_likelihood = linear_e_step(
-            reals, base, natural, offset, rows, uniforms, log_likelihoods, digits
+            reals, base, natural, offset, rows, wanted, digits
         )
         total = np.empty_like(sums.total)
         total[:, order] = sums.total

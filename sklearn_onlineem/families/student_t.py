@@ -15,7 +15,7 @@ from sklearn_onlineem._checks import MOST, above, check_setting, definite
 from sklearn_onlineem._kernels import _student_t
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Generator, Integers, Maps
-from sklearn_onlineem.data.rows import Rows, task
+from sklearn_onlineem.data.rows import PLAIN, Rows, Wanted, task
 from sklearn_onlineem.families._collapsed import log_rising
 from sklearn_onlineem.families._e_step import e_step_in_blocks
 from sklearn_onlineem.families._family import Family
@@ -420,13 +420,10 @@ class StudentT(
         return StudentTStatistics(moments, Sums(counts, totals[:, None]))
 
     def e_step(
-        self,
-        parameters: StudentTs,
-        log_weights: Floats,
-        rows: Rows,
-        uniforms: Floats | None = None,
-        log_likelihoods: Floats | None = None,
+        self, parameters: StudentTs, log_weights: Floats, rows: Rows, wanted: Wanted = PLAIN
     ) -> tuple[Floats, StudentTStatistics, float]:
+        if rows.has_gaps:
+            return self._e_step_with_gaps(parameters, log_weights, rows, wanted)
         # Like `e_step_in_blocks`, but distances are computed once.
         gaussians, n_features = parameters.gaussians, rows.X.shape[1]
         degrees = np.broadcast_to(parameters.degrees_of_freedom, len(log_weights)).copy()
@@ -435,22 +432,35 @@ class StudentT(
         about, terms, log_likelihood = self.covariance._about(gaussians, rows.X), [], 0.0
         all_counts, share = np.zeros(len(degrees)), 1.0 / rows.total_weight
         for start in range(0, len(rows), _BLOCK):
-            end = start + _BLOCK
-            block, counts, totals = rows[start:end], np.empty_like(zeros), np.empty_like(zeros)
+            index = slice(start, start + _BLOCK)
+            block, counts, totals = rows[index], np.empty_like(zeros), np.empty_like(zeros)
             weights = self._gaussian._less_squares(gaussians, about, block.X, zeros, rows.n_threads)
             weights = weights.astype(np.float64, copy=False)
-            wanted = task(
-                block,
-                None if uniforms is None else uniforms[start:end],
-                None if log_likelihoods is None else log_likelihoods[start:end],
-            )
+            of_block = task(block, *wanted._of(index))
             log_likelihood += _student_t.weigh(
-                weights, degrees, n_features, constants, gaps, wanted, counts, totals
+                weights, degrees, n_features, constants, gaps, of_block, counts, totals
             )
             moments = self._gaussian._statistics_about(about, block.X, weights, rows.n_threads)
             terms.append((share, self._joined(moments, counts, totals)))
             all_counts += counts
         return share * all_counts, combine(terms), share * log_likelihood
+
+    def _e_step_with_gaps(self, parameters, log_weights, rows, wanted):
+        # Distances of a block are computed once, for its log densities.
+        latest = ()
+
+        def log_density(parameters, X, n_threads):
+            nonlocal latest
+            ratios, n_observed, highest = self._marginal_ratios(parameters, X, n_threads)
+            latest = ratios, n_observed
+            return _log_density(parameters, np.log(ratios), n_observed, highest)
+
+        def statistics_of(X, posterior, n_threads):
+            return self._marginal_statistics(parameters, X, posterior, *latest, n_threads)
+
+        return e_step_in_blocks(
+            self, parameters, log_weights, rows, wanted, statistics_of, log_density, _BLOCK
+        )
 
     def own_statistics(self, parameters: StudentTs, weights: Floats) -> StudentTStatistics:
         # E[u] = 1.
@@ -574,31 +584,6 @@ class StudentT(
         given = [of_gaussian(*of_runs, sums(r, starts), n_threads) for r in (posterior, weighted)]
         scatter = moments.scatter + (given[0].scatter - given[1].scatter)
         return self._joined(replace(moments, scatter=scatter), *_sums(posterior, gaps))
-
-    def marginal_e_step(
-        self,
-        parameters: StudentTs,
-        log_weights: Floats,
-        rows: Rows,
-        uniforms: Floats | None = None,
-        log_likelihoods: Floats | None = None,
-    ) -> tuple[Floats, StudentTStatistics, float]:
-        # Distances of a block are computed once, for its log densities.
-        latest = ()
-
-        def log_density(parameters, X, n_threads):
-            nonlocal latest
-            ratios, n_observed, highest = self._marginal_ratios(parameters, X, n_threads)
-            latest = ratios, n_observed
-            return _log_density(parameters, np.log(ratios), n_observed, highest)
-
-        def statistics_of(X, posterior, n_threads):
-            return self._marginal_statistics(parameters, X, posterior, *latest, n_threads)
-
-        return e_step_in_blocks(
-            self, parameters, log_weights, rows, uniforms, statistics_of, log_likelihoods,
-            log_density, _BLOCK,
-        )  # fmt: skip
 
     def completed(self, parameters: StudentTs, X: Floats, posterior: Floats) -> Floats:
         return self._gaussian.completed(parameters.gaussians, X, posterior)

@@ -15,7 +15,7 @@ from scipy.special import gammaln, polygamma, psi
 
 from sklearn_onlineem import CompoundDirichlet, CompoundDirichletMixture, MultinomialMixture
 from sklearn_onlineem._kernels import _compound_dirichlet
-from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.rows import Rows, Wanted
 from sklearn_onlineem.em.step import Sampled, online_step
 from sklearn_onlineem.families import CompoundDirichlet as Family
 from sklearn_onlineem.families._events import counted_events, events_of, moments, word_counts
@@ -394,7 +394,7 @@ def test_statistics_have_the_same_bits_with_and_without_those_of_rows(rows_first
     rows, parameters = Rows(X, weight), Dirichlets(np.full((1, 6), 0.7), np.full(1, 30.0))
     outs = [None, np.empty(400)]
     found = [
-        Family().e_step(parameters, np.zeros(1), rows, None, out)
+        Family().e_step(parameters, np.zeros(1), rows, Wanted(log_likelihoods=out))
         for out in outs[:: 1 - 2 * rows_first]
     ]
     assert_identical(*[statistics for _, statistics, _ in found])

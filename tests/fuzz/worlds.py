@@ -25,7 +25,7 @@ from scipy import sparse
 from fuzz.benches import BENCHES
 from sklearn_onlineem import GaussianMixture, KalmanFilter, combine_estimators, em
 from sklearn_onlineem.data.documents import Documents
-from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.rows import Rows, Wanted
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.diagnostics import (
     DriftWatch,
@@ -145,6 +145,7 @@ def family_world(case):
         "log_weights": np.log(np.full(N_COMPONENTS, 0.5)),
         "weights": np.full(N_COMPONENTS, 0.5),
         "uniforms": rng.random(N_ROWS),
+        "wanted": Wanted(rng.random(N_ROWS)),
         "ends": np.array([2, N_ROWS], dtype=np.intc),
         "lists": np.array([[0, 1], [1, -1]], dtype=np.intc),
         "wants_statistics": True,

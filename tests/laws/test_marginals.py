@@ -9,7 +9,7 @@ from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.rows import Rows, Wanted
 from sklearn_onlineem.families import (
     Categorical,
     Full,
@@ -24,6 +24,7 @@ from sklearn_onlineem.families import (
     StudentT,
     Tied,
 )
+from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families.capabilities import Marginals, require
 from sklearn_onlineem.families.laplace import Laplaces
 from sklearn_onlineem.families.mixture_emissions import Submixtures
@@ -280,12 +281,12 @@ def test_e_step_is_the_generic_one_by_log_densities_and_statistics(
 ):
     family, (X, parameters, _) = case.family, problem(case, rng, n, d, n_components)
     weights, labels = rng.uniform(0.0, 2.0, n), rng.integers(-1, n_components, n).astype(np.intc)
-    rows = Rows(X, weights, labels) if "weights" in options else Rows(X)
+    rows = Rows(X, *((weights, labels) if "weights" in options else ()), has_gaps=True)
     uniforms = rng.random(n) if "uniforms" in options else None
     log_weights, outs = np.log(rng.dirichlet(np.full(n_components, 3.0))), np.empty((2, n))
-    steps = family.marginal_e_step, partial(Marginals.marginal_e_step, family)
+    steps = family.e_step, partial(Family.e_step, family)
     found, expected = (
-        step(parameters, log_weights, rows, uniforms, out)
+        step(parameters, log_weights, rows, Wanted(uniforms, out))
         for step, out in zip(steps, outs, strict=True)
     )
     assert_close(found[0], expected[0], rtol=1e-9)
@@ -301,10 +302,8 @@ def test_e_step_of_float32_equals_that_of_float64(case, rng):
     found = family.marginal_log_density(parameters, X)
     expected = family.marginal_log_density(parameters, X.astype(np.float64))
     assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
-    sums = [
-        family.marginal_e_step(parameters, np.log([0.2, 0.3, 0.5]), Rows(rows))
-        for rows in (X, X.astype(np.float64))
-    ]
+    each = (Rows(rows, has_gaps=True) for rows in (X, X.astype(np.float64)))
+    sums = [family.e_step(parameters, np.log([0.2, 0.3, 0.5]), rows) for rows in each]
     assert_close(sums[0][0], sums[1][0], rtol=1e-4)
     for complete in (
         family.completed(parameters, X, posterior),
@@ -318,9 +317,9 @@ def test_e_step_of_float32_equals_that_of_float64(case, rng):
 def test_em_never_lowers_the_likelihood(case, share, rng):
     family, X = case.family, with_gaps(rng, case.rows(rng, 200, 3), share)
     weights, parameters = np.full(3, 1 / 3), case.draw(rng, 3, 3)
-    path, rows = [], Rows(X)
+    path, rows = [], Rows(X, has_gaps=True)
     for _ in range(25):
-        step = family.marginal_e_step(parameters, np.log(weights), rows)
+        step = family.e_step(parameters, np.log(weights), rows)
         weights, parameters = step[0], family.m_step(step[1], parameters)
         path.append(step[2])
     assert (np.diff(path) >= -1e-11).all()
@@ -330,14 +329,14 @@ def test_em_never_lowers_the_likelihood(case, share, rng):
 @all_cases
 def test_an_online_step_raises_the_likelihood_of_a_batch(case, rng):
     """With inertia: missing values and the old model have the same statistics."""
-    family, X = case.family, with_gaps(rng, case.rows(rng, 100, 3))
+    family, rows = case.family, Rows(with_gaps(rng, case.rows(rng, 100, 3)), has_gaps=True)
     weights, parameters = np.array([0.5, 0.3, 0.2]), case.draw(rng, 3, 3)
-    counts, statistics, before = family.marginal_e_step(parameters, np.log(weights), Rows(X))
+    counts, statistics, before = family.e_step(parameters, np.log(weights), rows)
     for inertia in (0.3, 3.0):
         own = family.own_statistics(parameters, weights)
         new = family.m_step(combine([(1.0, statistics), (inertia, own)]))
         new_weights = (counts + inertia * weights) / (1.0 + inertia)
-        _, _, after = family.marginal_e_step(new, np.log(new_weights), Rows(X))
+        _, _, after = family.e_step(new, np.log(new_weights), rows)
         assert after > before
 
 
@@ -379,9 +378,8 @@ def test_missing_values_among_those_of_sparse_rows(case, index, rng):
     assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     found, expected = (family.marginal_statistics(parameters, rows, posterior) for rows in (csr, X))
     assert_close(found, expected, rtol=1e-9)
-    found, expected = (
-        family.marginal_e_step(parameters, np.log([0.2, 0.3, 0.5]), Rows(rows)) for rows in (csr, X)
-    )
+    both = (Rows(rows, has_gaps=True) for rows in (csr, X))
+    found, expected = (family.e_step(parameters, np.log([0.2, 0.3, 0.5]), rows) for rows in both)
     assert_close(found[:2], expected[:2], rtol=1e-9)
     assert_allclose(found[2], expected[2], rtol=1e-9)
     found, expected = (family.completed(parameters, rows, posterior) for rows in (csr, X))

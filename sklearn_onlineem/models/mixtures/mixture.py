@@ -19,7 +19,7 @@ from sklearn_onlineem._kernels._responsibilities import (
 )
 from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem._values import components, quick, take
-from sklearn_onlineem.data.rows import Rows, task
+from sklearn_onlineem.data.rows import Rows, Wanted, task
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._collapsed import drawn_proportions
 from sklearn_onlineem.families._e_step import drawn_from, e_step_in_blocks, log_density_of
@@ -169,16 +169,12 @@ class MixtureModel(
     def _e_step(self, data, rng, log_likelihoods):
         """Return the E-step of rows that all are complete, or all have missing values."""
         family, parameters, log_weights = self.family, vars(self)["parameters"], self.log_weights
-        uniforms = None if rng is None else rng.random(len(data))
-        if data.has_gaps:
-            found = family.marginal_e_step(parameters, log_weights, data, uniforms, log_likelihoods)
-        elif rng is not None and isinstance(family, HiddenVariables):
+        wanted = Wanted(None if rng is None else rng.random(len(data)), log_likelihoods)
+        if rng is not None and isinstance(family, HiddenVariables) and not data.has_gaps:
             statistics = partial(family.sampled_statistics, parameters, rng=rng)
-            found = e_step_in_blocks(
-                family, parameters, log_weights, data, uniforms, statistics, log_likelihoods
-            )
+            found = e_step_in_blocks(family, parameters, log_weights, data, wanted, statistics)
         else:
-            found = family.e_step(parameters, log_weights, data, uniforms, log_likelihoods)
+            found = family.e_step(parameters, log_weights, data, wanted)
         counts, emissions, log_likelihood = found
         if self.fixed is not None and np.isneginf(log_likelihood):
             raise ValueError(
