@@ -32,8 +32,9 @@ def counts(rng, n=700):
 CASES = {
     "Gaussian HMM": (GaussianHMM(2, random_state=0), regimes),
     "Poisson HMM": (PoissonHMM(2, random_state=0), counts),
+    # The prior says how likely counts are that the first rows do not have.
     "categorical HMM": (
-        CategoricalHMM(2, n_features=20, random_state=0),
+        CategoricalHMM(2, n_features=20, emissionprob_prior=1.5, random_state=0),
         lambda rng: np.minimum(counts(rng), 19),
     ),
     "local level": (
