@@ -21,7 +21,6 @@ from sklearn_onlineem import (
     GammaMixture,
     GaussianHMM,
     GaussianMixture,
-    KalmanFilter,
     LaplaceMixture,
     LatentDirichletAllocation,
     MarkovChainMixture,
@@ -32,7 +31,6 @@ from sklearn_onlineem import (
     PoissonMixture,
     StudentTMixture,
     WishartMixture,
-    combine_estimators,
 )
 from sklearn_onlineem.em import Adaptive, Online
 from sklearn_onlineem.families import Categorical, Gaussians
@@ -56,39 +54,6 @@ def test_covariances_of_states_may_have_the_shapes_of_hmmlearn(kind, rng):
     X, lengths = rng.normal(scale=4.0, size=(200, 2)), [50, 150]
     np.testing.assert_allclose(2.0 * ours.score(X, lengths=lengths), other.score(X, lengths))
     np.testing.assert_allclose(ours.covars_, other.covars_, rtol=1e-12)
-
-
-def test_filters_that_are_set_score_as_pykalmans(rng):
-    pykalman = pytest.importorskip("pykalman")
-    arrays = {
-        "transition_matrices": np.array([[0.9, 0.1], [-0.2, 0.8]]),
-        "observation_matrices": np.array([[1.0, 0.0], [1.0, 2.0], [0.0, 1.0]]),
-        "transition_covariance": COVARIANCES["tied"],
-        "observation_covariance": np.diag([1.0, 2.0, 0.5]),
-        "initial_state_mean": np.array([1.0, -1.0]),
-        "initial_state_covariance": 2.0 * np.eye(2),
-    }
-    offsets = {"transition_offsets": np.array([0.5, 0.0]), "observation_offsets": np.arange(3.0)}
-    other = pykalman.KalmanFilter(**arrays, **offsets)
-    X = rng.normal(size=(50, 3))
-    ours = KalmanFilter.from_parameters(**arrays, **offsets)
-    assert ours.n_dim_state == 2
-    np.testing.assert_allclose(ours.score(X), other.loglikelihood(X), rtol=1e-8)
-    np.testing.assert_allclose(ours.smooth(X)[0], other.smooth(X)[0], rtol=1e-8)
-    ours.transition_offsets_ = np.zeros(2)
-    other.transition_offsets = np.zeros(2)
-    np.testing.assert_allclose(ours.score(X), other.loglikelihood(X), rtol=1e-8)
-    # Arrays of the constructor need not be set.
-    given = {name: arrays.pop(name) for name in ("observation_covariance", "initial_state_mean")}
-    half = KalmanFilter(2, em_vars=[], **given)
-    for name, array in (arrays | {"observation_offsets": np.arange(3.0)}).items():
-        setattr(half, f"{name}_", array)
-    half.observation_offsets_ = np.arange(3.0)
-    np.testing.assert_allclose(half.score(X), other.loglikelihood(X), rtol=1e-8)
-    # Nothing is learnt, not even where an array of the constructor was replaced.
-    half.observation_covariance_ = np.eye(3)
-    before = half.score(X)
-    assert half.partial_fit(X).score(X) == before
 
 
 HALVES, SHAPES = np.array([0.25, 0.75]), np.array([[2.0, 1.0], [0.5, 4.0]])
@@ -251,20 +216,6 @@ def test_a_sequence_that_goes_on_ends_where_its_model_is_replaced(rng):
     assert hmm.filtered_state_.shape == (2,)
 
 
-def test_zeros_of_known_transitions_stay_exact(rng):
-    hmm = GaussianHMM(3, covariance_type="diag")
-    hmm.startprob_, hmm.transmat_ = (
-        [1.0, 0.0, 0.0],
-        [[0.9, 0.1, 0.0], [0.0, 0.9, 0.1], [0.0, 0.0, 1.0]],
-    )
-    hmm.means_, hmm.covars_ = [[0.0], [5.0], [10.0]], np.ones((3, 1))
-    X, states = hmm.sample(200)
-    assert (np.diff(states) >= 0).all()
-    hmm.partial_fit([X, X])
-    np.testing.assert_array_equal(hmm.transmat_ == 0.0, np.array([[0, 0, 1], [1, 0, 0], [1, 1, 0]]))
-    np.testing.assert_array_equal(hmm.startprob_, [1.0, 0.0, 0.0])
-
-
 def test_ends_of_sequences_are_the_rest_of_the_transitions():
     hmm = HMM(2, family="poisson", termination="end_state", random_state=0)
     hmm.parameters_ = np.array([[1.0], [9.0]])
@@ -328,6 +279,10 @@ half().n_iter_ = 3 -> AttributeError:
 known_mixture().predict(np.zeros((1, 3))) -> X has 3 features
 GaussianMixture(-1).weights_ = [1.0] -> 'n_components' parameter of GaussianMixture
 other_kind().means_ = np.ones((2, 2)) -> call fit again
+combine_estimators([known_mixture(), known_mixture().partial_fit(np.zeros((2, 1)))], [1.0, 1.0]) ->
+    estimators\[1\], a GaussianMixture, is one with data
+PoissonHMM.from_parameters(startprob=[1.0], transmat=[[1.0]], lambdas=[[1.0]]).as_prior(1.0) ->
+    PoissonHMM: lengths of sequences are given
 known_mixture().covariances_ = [[[1e-320]], [[1.0]]] -> GaussianMixture: covariances_
 known_mixture().precisions_cholesky_ = [[[each]], [[1.0]]] for each in (1e200, 1e-200) ->
     GaussianMixture: precisions_cholesky_
@@ -382,17 +337,6 @@ def test_values_that_do_not_fit_together_are_refused(call, words):
     assert_refused_call(call, words, {**globals(), "TOO_MUCH": SUBSTITUTIONS / SUBSTITUTIONS.sum()})
 
 
-def test_values_that_were_set_can_be_read_before_the_last_one():
-    mixture = half()
-    np.testing.assert_array_equal(mixture.means_, [[0.0, 0.0], [1.0, 1.0]])
-    mixture.weights_, mixture.covariances_ = [0.5, 0.5], [np.eye(2), np.eye(2)]
-    assert mixture.n_features_in_ == 2
-    # The parameter of the constructor is enough.
-    lda = topics()
-    lda.components_ = TOPICS
-    np.testing.assert_array_equal(lda.doc_topic_prior_, [0.5, 0.5])
-
-
 def test_symbols_are_as_many_as_the_probabilities():
     hmm = CategoricalHMM.from_parameters(
         startprob=[1.0], transmat=[[1.0]], emissionprob=[[0.2, 0.3, 0.5]]
@@ -438,25 +382,6 @@ def test_lengths_of_documents_are_those_of_first_data():
         startprob=[1.0], transmat=[[1.0]], emissionprob=[[0.5, 0.5]], eta0=1.0
     ).partial_fit([X])
     assert hmm.model_.parameters.sum() == pytest.approx(20.0)
-
-
-def test_known_models_are_priors_and_merge():
-    X = np.array([[1.0], [9.0], [10.0]])
-    prior = known_mixture().as_prior(2.0)
-    after = GaussianMixture(2, prior=prior, solver="batch", max_iter=1, tol=0.0).fit(X)
-    np.testing.assert_allclose(after.means_, [[0.5], [29.0 / 3.0]], rtol=1e-6)
-    one, other = known_mixture(), known_mixture()
-    other.means_ = [[2.0], [12.0]]
-    np.testing.assert_allclose(
-        combine_estimators([one, other], weights=[1.0, 1.0]).means_, [[1.0], [11.0]], rtol=1e-9
-    )
-    merged = combine_estimators([one, other], weights=[1.0, 1.0])
-    assert merged.n_samples_seen_ == 0 and merged.partial_fit(X).n_samples_seen_ == 3
-    with pytest.raises(ValueError, match=r"estimators\[1\], a GaussianMixture, is one with data"):
-        combine_estimators([one, merged], weights=[1.0, 1.0])
-    hmm = PoissonHMM.from_parameters(startprob=[1.0], transmat=[[1.0]], lambdas=[[1.0]])
-    with pytest.raises(ValueError, match="PoissonHMM: lengths of sequences are given"):
-        hmm.as_prior(1.0)
 
 
 def test_a_known_model_is_a_prior_of_another(rng):
@@ -531,27 +456,6 @@ def test_documents_of_a_known_topic_have_their_likelihood(rng):
     lengths = X.sum(axis=1)
     held_out = np.exp(-(X @ np.log(shares)).sum() / lengths.sum())
     np.testing.assert_allclose(known.perplexity(100 * X), held_out, rtol=0.05)
-
-
-def test_topics_that_are_set_are_drawn_and_learnt_from(rng):
-    known = LatentDirichletAllocation.from_parameters(
-        components=TOPICS, doc_topic_prior=[1.0, 3.0], topic_word_prior=0.5, random_state=0
-    )
-    assert known.n_features_in_ == 4 and known.n_samples_seen_ == 0
-    assert known.topic_word_prior_ == 0.5
-    X, proportions = known.sample(20_000, lengths=20)
-    np.testing.assert_allclose(proportions.mean(axis=0), [0.25, 0.75], atol=0.01)
-    np.testing.assert_allclose(X.mean(axis=0) / 20, [0.25, 0.75] @ TOPICS / 4.0, atol=0.01)
-    np.testing.assert_array_equal(known.components_, TOPICS)
-    known.partial_fit(X)
-    # The topics are right, so that they stay; pseudo-counts are those of the data now.
-    np.testing.assert_allclose(known.model_.topics_T.T, TOPICS / 4.0, atol=0.02)
-    np.testing.assert_allclose(known.components_.sum(), X.sum() + 0.5 * TOPICS.size, rtol=1e-6)
-    before, length = known.n_samples_seen_, known.model_.length
-    np.testing.assert_allclose(length, 20.0, rtol=1e-6)
-    known.components_ = TOPICS[::-1]
-    np.testing.assert_allclose(known.components_, TOPICS[::-1])
-    assert known.n_samples_seen_ == before and known.model_.length == length
 
 
 @pytest.mark.parametrize("e_step", ["gibbs", "map"])

@@ -8,7 +8,6 @@ import pytest
 from cases.comparing import arrays, assert_identical
 from cases.known_gaussians import COVARIANCES, MEANS, WEIGHTS, kinds
 from scipy import sparse
-from scipy.optimize import minimize
 from scipy.stats import multinomial
 from sklearn.base import clone
 
@@ -110,41 +109,6 @@ def move_covariances(value, free, rng):
 MOVES = {"weights": move_weights, "means": move_means, "covariances": move_covariances}
 
 
-def test_masked_fits_end_at_the_maximum_over_what_is_learnt(rng):
-    X = np.concatenate([rng.normal(loc=loc, size=(100, 1)) for loc in (0.0, 4.0)])
-    mixture = GaussianMixture(
-        2, weights_init=[0.5, 0.5], means_init=[[0.5], [4.0]], covariance_type="spherical",
-        params={"means": np.array([False, True])}, reg_covar=0.0, solver="batch", tol=1e-12,
-        max_iter=2000, random_state=0,
-    ).fit(X)  # fmt: skip
-    assert mixture.means_[0, 0] == 0.5
-
-    def negative(x):
-        other = GaussianMixture.from_parameters(
-            weights=[1 / (1 + np.exp(-x[0])), 1 / (1 + np.exp(x[0]))], means=[[0.5], [x[1]]],
-            covariances=np.exp(x[2:]), covariance_type="spherical",
-        )  # fmt: skip
-        return -other.score(X)
-
-    found = minimize(negative, [0.0, 4.0, 0.0, 0.0], tol=1e-12)
-    np.testing.assert_allclose(mixture.score(X), -found.fun, rtol=1e-8)
-    np.testing.assert_allclose(mixture.means_[1, 0], found.x[1], rtol=1e-4)
-    # Fixed parameters are not counted: one weight, one mean, two variances.
-    np.testing.assert_allclose(mixture.aic(X), 2 * 4 - 2 * 200 * mixture.score(X))
-
-
-def test_streams_keep_what_is_fixed_from_their_first_rows_on(rng):
-    X = np.concatenate([rng.normal(loc=loc, size=(400, 1)) for loc in (0.0, 10.0, 20.0)])
-    mixture = GaussianMixture(
-        3, means_init=[[0.0], [10.0], [25.0]], params={"means": np.array([True, True, False])},
-        random_state=0,
-    )  # fmt: skip
-    for part in np.array_split(rng.permutation(X), 12):
-        mixture.partial_fit(part)
-        assert mixture.means_[2, 0] == 25.0
-    np.testing.assert_allclose(mixture.means_[:2, 0], [0.0, 10.0], atol=1.5)
-
-
 def test_solvers_that_change_all_parameters_refuse_masks(rng):
     X = rng.normal(size=(60, 1))
     params = {"means": np.array([True, False])}
@@ -174,23 +138,6 @@ def test_masks_of_components_go_with_gaps(make, kind, rng):
         ).fit(X)  # fmt: skip
         assert np.isfinite(found.means_).all()
     assert (found.means_[0] == means[0]).all() and (found.means_[1:] != means[1:]).all()
-
-
-def test_members_with_fixed_parts_merge(rng):
-    parts = [
-        GaussianMixture.from_parameters(
-            weights=[0.5, 0.5], means=[[0.0], [5.0]], covariances=np.ones((2, 1, 1)),
-            params={"means": np.array([True, False])},
-        ).partial_fit(rng.normal(size=(50, 1)))
-        for _ in range(2)
-    ]  # fmt: skip
-    merged = combine_estimators(parts)
-    assert merged.means_[1, 0] == 5.0
-    assert (
-        min(p.means_[0, 0] for p in parts)
-        < merged.means_[0, 0]
-        < max(p.means_[0, 0] for p in parts)
-    )
 
 
 # ------------------------------------------------------------------------ hidden Markov models
@@ -401,6 +348,11 @@ def test_a_fit_that_goes_on_may_learn_other_parts(is_known, params, rng):
 def test_what_fixed_components_have_is_no_free_parameter(kind, own, shared, rng):
     X, learnt = rng.normal(size=(200, 2)), np.array([True, False, True])
     settings = {"covariance_type": kind, "max_iter": 1, "tol": 0.0, "random_state": 0}
+    free, masked = (
+        GaussianMixture(3, params=params, **settings).fit(X).model_.n_parameters()
+        for params in ("wmc", {"means": learnt})
+    )
+    assert masked == free - 2
     for mask, n in ((True, 3), (learnt, 2), (False, 0)):
         mixture = GaussianMixture(3, params={"parameters": mask, "weights": False}, **settings)
         params = {"emissions": mask, "startprob": False, "transmat": False}

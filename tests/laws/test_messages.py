@@ -23,6 +23,7 @@ from sklearn_onlineem import (
     MixtureRegressor,
     PoissonHMM,
     PrequentialSearch,
+    RegressionMixture,
     combine_estimators,
     em,
 )
@@ -71,6 +72,10 @@ def symbols(**parameters):
 
 def system(**parameters):
     return KalmanFilter(2, max_iter=2, tol=0, **parameters)
+
+
+def lines():
+    return RegressionMixture(2, random_state=0).fit(Y, X[:, 1])
 
 
 def series(*components, **parameters):
@@ -125,6 +130,10 @@ FOUR = np.array([[True, False, True, True]] * 2)
 DIAGNOSES = convergence_certificate, missing_information, standard_errors
 MOVES = em.SplitMerge(), em.SplitMerge(n_components="fixed")
 U, Y = X[:, 0], X[:, :1]
+TWO, ANSWERS = (
+    [[1.0], [2.0]],
+    ("fit", "partial_fit", "log_density", "responsibilities", "bic", "score"),
+)
 PARTS = "initial", "transition", "observation"
 START = dict(match=1, mismatch=1, delete=1, insert=1, end=1)
 
@@ -776,6 +785,38 @@ mixture(solver='componentwise', params={'means': np.array([True, False])}).fit(X
 StreamPipeline([('mixture', mixture())]).partial_fit(corrupt()) -> corrupt csr
 StreamPipeline([('mixture', mixture())]).fit_stream([corrupt()]) -> corrupt csr
 getattr(search(), each)(corrupt()) for each in LEARN -> corrupt csr
+mixture(schedule=lambda t: each, batch_size=20).fit(X) for each in (None, '0.5', -1.0) ->
+    GaussianMixture.*schedule
+mixture(schedule=lambda t: each).partial_fit(np.tile(X, (12, 1))).partial_fit(X)
+    for each in (None, '0.5', -1.0) -> GaussianMixture.*schedule
+each[0].fit(X).sample(each[1]) for each in product(
+    (GaussianMixture(), GaussianHMM(), KalmanFilter()), (2**63 - 1, 10**30, 10**16)) ->
+    (GaussianMixture|GaussianHMM|KalmanFilter).* (too large|must be a whole number from 1 up to)
+EditDistance().fit(PAIRS).sample(each) for each in (2**63 - 1, 10**30, 10**16) ->
+    EditDistance.* (too large|must be a whole number from 1 up to)
+each[0].fit(X).sample(3, n_sequences=each[1])
+    for each in product((GaussianHMM(), KalmanFilter()), (2**63 - 1, 10**30, 10**16)) ->
+    (GaussianHMM|KalmanFilter).* (too large|must be a whole number from 1 up to)
+# Regressions.
+getattr(lines(), each)([[np.nan], [1.0]], [1.0, 2.0]) for each in ANSWERS ->
+    RegressionMixture & X contains NaN
+getattr(lines(), each)(TWO, [1.0, np.nan]) for each in ANSWERS ->
+    RegressionMixture & y contains NaN. Leave out rows
+getattr(lines(), each)(TWO, [1.0, np.inf]) for each in ANSWERS ->
+    RegressionMixture & y contains infinity
+getattr(lines(), each)(TWO, [1.0, 1e200]) for each in ANSWERS ->
+    RegressionMixture & y has values whose squares overflow
+getattr(lines(), each)(TWO, [1.0]) for each in ANSWERS ->
+    RegressionMixture & y must have a row for each
+getattr(lines(), each)(TWO, np.ones((2, 1, 1))) for each in ANSWERS -> RegressionMixture & y
+getattr(lines(), each)(TWO, np.ma.array([1.0, 2.0], mask=[True, False])) for each in ANSWERS ->
+    RegressionMixture & y has masked
+getattr(lines(), each)(TWO, ['a', 'b']) for each in ANSWERS -> RegressionMixture & y|convert
+getattr(lines(), each)(TWO, None) for each in ANSWERS -> RegressionMixture & requires y to be passed
+getattr(lines(), each)(TWO, np.ones((2, 2))) for each in ANSWERS[1:] ->
+    RegressionMixture & y has 2 targets, but 1 are expected
+getattr(lines(), each)([[1.0, 2.0]], [1.0]) for each in ANSWERS[1:] ->
+    RegressionMixture & X has 2 features
 # Start values and priors of states.
 getattr(GaussianHMM(2, covariance_type=each[0]), each[1])(X * [1.0, np.nan])
     for each in product(('full', 'tied', 'diag', 'spherical'), LEARN) -> GaussianHMM: Feature 1

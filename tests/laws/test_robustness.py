@@ -906,20 +906,6 @@ def test_parameters_set_out_of_range_in_mid_stream(case, parameter, value, rng):
     assert_identical(state_of(mixture), before)
 
 
-@pytest.mark.parametrize("case", ROW_READERS[:1], ids=repr)
-@pytest.mark.parametrize("eta", [None, "0.5", -1.0])
-def test_schedules_that_give_no_rates(case, eta, rng):
-    X, _ = case.data(rng)
-    mixture = case(schedule=lambda t: eta, batch_size=100)
-    with pytest.raises(ValueError, match=f"{type(mixture).__name__}.*schedule"):
-        mixture.fit(X)
-    mixture.partial_fit(X)
-    before = state_of(mixture)
-    with pytest.raises(ValueError, match=f"{type(mixture).__name__}.*schedule"):
-        mixture.partial_fit(X)
-    assert_identical(state_of(mixture), before)
-
-
 @all_mixtures
 def test_a_fit_that_fails_leaves_a_fitted_estimator_usable(case, rng):
     X, _ = case.data(rng)

@@ -96,17 +96,6 @@ def test_results_do_not_depend_on_n_jobs(case, rng):
 
 
 @all_models
-def test_batch_em_never_lowers_the_likelihood(case, rng):
-    X, _ = case.data(rng)
-    hmm = case(solver="batch", init="random", tol=0.0, max_iter=30).fit(X)
-    path = np.append(hmm.lower_bounds_, hmm.score(X))
-    # A floor under the variances costs a little.
-    slack = (1e-5 if case.is_gaussian else 1e-10) * np.abs(path[1:])
-    assert (np.diff(path) >= -slack).all()
-    assert hmm.n_steps_ == hmm.n_iter_ == 30 and hmm.n_samples_seen_ == len(X)
-
-
-@all_models
 def test_further_starts_differ_and_the_best_is_kept(case, rng):
     """From the same emissions, too: the transitions are drawn."""
     X, y = case.data(rng)

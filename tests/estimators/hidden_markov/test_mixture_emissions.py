@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_onlineem import GMMHMM, HMM, CategoricalHMM, combine_estimators
@@ -38,26 +38,6 @@ def test_places_in_another_order_are_the_same_model(X):
     merged = combine_estimators([hmm, other], weights=[1.0, 1.0])
     for name in ("startprob_", "transmat_", *shown):
         assert_allclose(getattr(merged, name), getattr(hmm, name), rtol=1e-9, err_msg=name)
-
-
-@pytest.mark.parametrize("kind", ["diag", "full", "tied", "spherical"])
-def test_masks_keep_bits_of_places(kind, X):
-    start = GMMHMM(2, n_mix=2, covariance_type=kind, random_state=0).fit(X)
-    of_state = np.array([True, False])
-    of_part = of_state if kind == "tied" else np.array([[True, False], [True, True]])
-    params = {
-        "weights": of_state,
-        "means": np.array([[True, True], [False, True]]),
-        "covars": of_part,
-    }
-    hmm = GMMHMM(2, n_mix=2, covariance_type=kind, params=params)
-    for name in ("startprob_", "transmat_", "weights_", "means_", "covars_"):
-        setattr(hmm, name, getattr(start, name))
-    hmm.partial_fit(X + 0.3).partial_fit(X - 0.9)
-    for name in ("weights", "means", "covars"):
-        now, before = getattr(hmm, f"{name}_"), getattr(start, f"{name}_")
-        assert_array_equal(now[~params[name]], before[~params[name]])
-        assert (now[params[name]] != before[params[name]]).any()
 
 
 def test_priors_of_weights_draw_them(X):

@@ -331,36 +331,6 @@ def test_the_family_serves_other_mixtures(rng):
 # ----------------------------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "words"),
-    [
-        ([[np.nan], [1.0]], [1.0, 2.0], "X contains NaN"),
-        ([[1.0], [2.0]], [1.0, np.nan], "y contains NaN. Leave out rows"),
-        ([[1.0], [2.0]], [1.0, np.inf], "y contains infinity"),
-        ([[1.0], [2.0]], [1.0, 1e200], "y has values whose squares overflow"),
-        ([[1.0], [2.0]], [1.0], "y must have a row for each"),
-        ([[1.0], [2.0]], np.ones((2, 1, 1)), "y"),
-        ([[1.0], [2.0]], np.ma.array([1.0, 2.0], mask=[True, False]), "y has masked"),
-        ([[1.0], [2.0]], ["a", "b"], "y|convert"),
-        ([[1.0], [2.0]], None, "requires y to be passed"),
-        ([[1.0], [2.0]], np.ones((2, 2)), "y has 2 targets, but 1 are expected"),
-        ([[1.0, 2.0]], [1.0], "X has 2 features"),
-    ],
-)
-def test_what_is_refused_by_name(X, y, words, rng):
-    mixture = RegressionMixture(2, random_state=0).fit(*crossing(rng, 50))
-    before = mixture.coef_
-    methods = [mixture.partial_fit, mixture.log_density, mixture.responsibilities, mixture.bic]
-    methods.append(mixture.score)
-    if "expected" not in words and "features" not in words:
-        methods.append(RegressionMixture(1).fit)
-    for method in methods:
-        with pytest.raises(ValueError, match=words) as raised:
-            method(X, y)
-        assert "RegressionMixture" in str(raised.value)
-    assert_array_equal(mixture.coef_, before)
-
-
 def test_few_rows(rng):
     X, y = crossing(rng, 3)
     mixture = RegressionMixture(2, random_state=0).partial_fit(X[:1], y[:1])

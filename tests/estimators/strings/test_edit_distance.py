@@ -2,7 +2,6 @@
 
 import math
 import tracemalloc
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -46,34 +45,6 @@ def test_fitting_finds_the_kinds_of_operations(parametrization, solver, rng):
     found = np.array(list(edit.operations_.values())) * 13.0
     # The fitted alphabet has a place for what is unknown, as U+FFFD is.
     assert_allclose(found, list(start.values()), atol=0.25)
-
-
-@both
-def test_the_joint_objective_never_falls(parametrization, rng):
-    pairs, bounds = noisy_pairs(rng, 200), []
-    edit = EditDistance(parametrization, solver="batch", tol=0.0, max_iter=20)
-    edit.set_params(callbacks=[bounds.append]).fit(pairs)
-    prior = edit._pseudo_statistics(edit.model_, 0)
-    if prior is None:
-        assert all(b >= a - 1e-11 for a, b in pairwise(edit.lower_bounds_))
-    warm = EditDistance(parametrization, solver="batch", tol=0.0, max_iter=1, warm_start=True)
-    objective = []
-    for _ in range(10):
-        p = warm.fit(pairs).model_.probabilities
-        log_prior = 0.0 if prior is None else prior.counts @ np.log(np.maximum(p, 1e-300))
-        objective.append(warm.score(pairs) + log_prior / len(pairs))
-    assert all(b >= a - 1e-11 for a, b in pairwise(objective))
-
-
-@both
-def test_streams_learn(parametrization, rng):
-    pairs = noisy_pairs(rng, 400)
-    edit = EditDistance(parametrization)
-    for begin in range(0, 400, 20):
-        edit.partial_fit(pairs[begin : begin + 20])
-    assert edit.n_samples_seen_ == 400
-    batch = EditDistance(parametrization, solver="batch").fit(pairs)
-    assert edit.score(pairs) > batch.score(pairs) - 0.5
 
 
 @both

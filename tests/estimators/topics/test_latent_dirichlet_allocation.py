@@ -10,14 +10,12 @@ from cases.comparing import assert_identical
 from cases.states import state_of
 from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sklearn_onlineem import LatentDirichletAllocation, combine_estimators
 from sklearn_onlineem.distributed import DistributedEM
-from sklearn_onlineem.em import Batch, Gibbs, Online, Stochastic
 
 TOPICS = np.kron(np.eye(3), np.full((1, 4), 0.25))
 WAYS = {
@@ -74,15 +72,6 @@ def test_single_precision_stays(way, rng):
     assert_identical(single.model_, double.model_)
 
 
-@all_ways
-def test_results_do_not_depend_on_the_number_of_threads(way, rng):
-    X, _ = documents(rng, 400, topics=rng.dirichlet(np.ones(300), 3))
-    arguments = {**way, "max_iter": 2}
-    one, two = (lda(n_jobs=n, **arguments).fit(X) for n in (1, 2))
-    assert_identical(one.model_, two.model_)
-    assert_identical(one.transform(X), two.transform(X))
-
-
 def test_a_stream_finds_the_topics(rng):
     X, _ = documents(rng, 2000)
     stream, at_once = lda(), lda(solver=AT_ONCE)
@@ -137,20 +126,6 @@ def test_labels_say_which_topics_documents_may_have(rng):
     assert_array_equal(in_order(stream), [0, 1, 2])
 
 
-def test_strings_stand_for_values(rng):
-    X, _ = documents(rng, 60)
-    pairs = [
-        ({"solver": "gibbs", "average": 3, "max_iter": 8}, Gibbs(average_from=6)),
-        ({"solver": "stochastic", "average": 3, "max_iter": 8}, Stochastic(average_from=6)),
-        ({"solver": "online", "max_iter": 2}, Online()),
-        ({"solver": "batch", "max_iter": 2}, Batch()),
-    ]
-    for arguments, value in pairs:
-        named = lda(**arguments).fit(X)
-        other = lda(**{**arguments, "solver": value}).fit(X)
-        assert_identical(named.model_, other.model_)
-
-
 def test_averaged_sweeps_are_better_than_the_last(rng):
     topics = rng.dirichlet(np.full(60, 0.1), 5)
     X, _ = documents(rng, 300, topics=topics)
@@ -161,17 +136,6 @@ def test_averaged_sweeps_are_better_than_the_last(rng):
             for n in (1, 50)
         )
         assert averaged < last
-
-
-@pytest.mark.parametrize("change", [{"n_sweeps": 12}, {"burn_in": 2}], ids=repr)
-def test_sweeps_that_are_set_in_mid_stream_act_from_the_next_batch_on(change, rng):
-    X, _ = documents(rng, 80)
-    stream = lda().partial_fit(X[:40])
-    other = clone(stream).partial_fit(X[:40])
-    assert_identical(other.model_.topics_T, stream.model_.topics_T)
-    stream.partial_fit(X[40:])
-    other.set_params(**change).partial_fit(X[40:])
-    assert (stream.components_ != other.components_).any()
 
 
 def test_the_prior_of_a_long_stream_weighs_less_at_each_step(rng):
