@@ -37,6 +37,8 @@ class _LiveFilter(Loaded):
     """What filters have in common."""
 
     _categories: Mapping[int, NDArray[np.generic]] | None = None
+    # Known inputs of a row.
+    _n_inputs = 0
 
     def _named(self, rows):
         """Return rows with the categories that codes stand for."""
@@ -47,55 +49,6 @@ class _LiveFilter(Loaded):
         for j, known in self._categories.items():
             out[:, j] = known[rows[:, j].astype(int)]
         return out
-
-    def forecast(
-        self, n_steps: int = 1, *, return_cov: bool = False, quantiles: ArrayLike | None = None
-    ) -> Floats | tuple[Floats, ...]:
-        """Return the expectations of the rows to come, after those so far.
-
-        Parameters
-        ----------
-        n_steps : int, default=1
-            Rows ahead.
-        return_cov : bool, default=False
-            Whether to also return covariances.
-        quantiles : array-like of shape (n_quantiles,), default=None
-            Probabilities in (0, 1). Quantiles of each column are returned, too.
-
-        Returns
-        -------
-        means : ndarray of shape (n_steps, n_features)
-        covariances : ndarray of shape (n_steps, n_features, n_features)
-            With ``return_cov=True``.
-        quantiles : ndarray of shape (n_quantiles, n_steps, n_features)
-            With `quantiles`.
-
-        Raises
-        ------
-        ValueError
-            As `forecast` of the estimator.
-        """
-        return self._forecast(n_steps, return_cov, quantiles)
-
-    def _forecast(self, n_steps, return_cov, quantiles, *inputs):
-        name = "live_filter().forecast"
-        if isinstance(n_steps, bool) or not isinstance(n_steps, Integral) or n_steps < 1:
-            raise ValueError(f"n_steps of {name} must be a whole number above 0, got {n_steps!r}.")
-        levels = None if quantiles is None else checked_levels(f"quantiles of {name}", quantiles)
-        ahead = self._ahead(int(n_steps), *inputs)
-        parts = [self._named(ahead.mean[0])]
-        if return_cov:
-            parts.append(ahead.covariance[0])
-        if levels is not None:
-            parts.append(ahead.quantiles(levels)[:, 0])
-        return parts[0] if len(parts) == 1 else tuple(parts)
-
-    def _ahead(self, n_steps):
-        return self._model.ahead(self._states, n_steps)
-
-
-class _TakesInputs(_LiveFilter):
-    """What filters have in common whose models may have inputs."""
 
     def forecast(
         self,
@@ -109,22 +62,43 @@ class _TakesInputs(_LiveFilter):
 
         Parameters
         ----------
-        n_steps, return_cov, quantiles
-            As in `StateFilter.forecast`.
+        n_steps : int, default=1
+            Rows ahead.
+        return_cov : bool, default=False
+            Whether to also return covariances.
+        quantiles : array-like of shape (n_quantiles,), default=None
+            Probabilities in (0, 1). Quantiles of each column are returned, too.
         inputs : array-like of shape (n_steps, n_inputs), default=None
             Known inputs of the rows to come; None: the model has none.
 
         Returns
         -------
-        means, covariances, quantiles : ndarray
-            As from `StateFilter.forecast`.
+        means : ndarray of shape (n_steps, n_features)
+        covariances : ndarray of shape (n_steps, n_features, n_features)
+            With ``return_cov=True``.
+        quantiles : ndarray of shape (n_quantiles, n_steps, n_features)
+            With `quantiles`.
 
         Raises
         ------
         ValueError
             As `forecast` of the estimator; if lags were never all observed.
         """
-        return self._forecast(n_steps, return_cov, quantiles, inputs)
+        name = "live_filter().forecast"
+        if isinstance(n_steps, bool) or not isinstance(n_steps, Integral) or n_steps < 1:
+            raise ValueError(f"n_steps of {name} must be a whole number above 0, got {n_steps!r}.")
+        levels = None if quantiles is None else checked_levels(f"quantiles of {name}", quantiles)
+        future = _future_inputs(inputs, (int(n_steps), self._n_inputs))
+        ahead = self._ahead(int(n_steps), future)
+        parts = [self._named(ahead.mean[0])]
+        if return_cov:
+            parts.append(ahead.covariance[0])
+        if levels is not None:
+            parts.append(ahead.quantiles(levels)[:, 0])
+        return parts[0] if len(parts) == 1 else tuple(parts)
+
+    def _ahead(self, n_steps, future):
+        return self._model.ahead(self._states, n_steps)
 
 
 class StateFilter(_LiveFilter):
@@ -228,7 +202,7 @@ class StateFilter(_LiveFilter):
         return row
 
 
-class RegressionFilter(_TakesInputs, StateFilter):
+class RegressionFilter(StateFilter):
     """The distribution of the hidden state of a running sequence whose states are regressions.
 
     `live_filter` of a fitted `RegressionHMM` returns one.
@@ -285,11 +259,9 @@ class RegressionFilter(_TakesInputs, StateFilter):
             As in `MomentFilter.update`.
         """
         X, q = _as_row(row, self._n_features), self._model.family.n_inputs
-        past = lagged(X, _ONE_ROW, self._n_lags, self._last)
-        n_known = q - past.shape[1]
-        known = np.empty((1, 0))
-        if inputs is not None or n_known:
-            known = _known_inputs(inputs, n_known)
+        past, known = lagged(X, _ONE_ROW, self._n_lags, self._last), np.empty((1, 0))
+        if inputs is not None or self._n_inputs:
+            known = _known_inputs(inputs, self._n_inputs)
         rows = Rows.unchecked(np.hstack([past, known, X]))
         data = Sequences.unchecked(rows, _ONE_ROW, self._end)
         is_missing = self._n_lags and (self._lagged is not None or np.isnan(X).any())
@@ -316,18 +288,21 @@ class RegressionFilter(_TakesInputs, StateFilter):
         past = self._past()
         return None if np.isnan(past).any() else LaggedRows.after(self._model, self._end, past)
 
-    def _ahead(self, n_steps, inputs):
+    @property
+    def _n_inputs(self):
+        return self._model.family.n_inputs - self._n_lags * self._n_features
+
+    def _ahead(self, n_steps, future):
         lags = self._lags()
         if lags is None:
             raise ValueError(
                 f"live_filter() knows no {self._n_lags} observed rows that follow each other."
             )
-        n_known = self._model.family.n_inputs - self._n_lags * self._n_features
-        found = lags.ahead(_future_inputs(inputs, (n_steps, n_known)))
+        found = lags.ahead(future)
         return RegressionForecast(self._model.family, *(values[None] for values in found))
 
 
-class MomentFilter(_TakesInputs):
+class MomentFilter(_LiveFilter):
     """The mean and covariance of the state of a running sequence, given all rows so far.
 
     `live_filter` of a fitted Kalman filter returns one.
@@ -414,13 +389,13 @@ class MomentFilter(_TakesInputs):
             Its known inputs; None: the model has none. ValueError, and no change, if they are of
             another length, or have values that are not finite.
         """
-        X, m = _as_row(row, self._model.n_features), self._model.n_inputs
+        X = _as_row(row, self._model.n_features)
         if not are_ready(X, X.shape[1]):
             _missing(X)
         before = None if self.mean is None else (self.mean, self.covariance)
         data, known = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, before), None
-        if m or inputs is not None:
-            known = _known_inputs(inputs, m)
+        if self._n_inputs or inputs is not None:
+            known = _known_inputs(inputs, self._n_inputs)
             data = with_inputs_before(X, known, _ONE_ROW, self._last).continued(before)
         mean, covariance = self._model.filtered_end(data)
         if not are_finite(mean, covariance):
@@ -430,13 +405,13 @@ class MomentFilter(_TakesInputs):
         self.n_steps += 1
         return self.mean, self.covariance
 
-    def _ahead(self, n_steps, inputs):
-        m = self._model.n_inputs
-        if not m and inputs is None:
-            return self._model.ahead(self._states, n_steps)
-        return self._model.ahead(
-            self._states, n_steps, (self._last, _future_inputs(inputs, (n_steps, m)))
-        )
+    @property
+    def _n_inputs(self):
+        return self._model.n_inputs
+
+    def _ahead(self, n_steps, future):
+        inputs = (self._last, future) if self._n_inputs else None
+        return self._model.ahead(self._states, n_steps, inputs)
 
 
 def _known_inputs(inputs, n_known):

@@ -296,7 +296,7 @@ def chain_objects(model, data, evidence):
         return [], {}
     end = model.filtered_end(data)
     values = {
-        "start": model.start, "transmat": model.transmat,
+        "start": model.start, "transmat": model.transmat, "forecast.inputs": None,
         "transitions": model.termination.transitions(model.transmat), "last": model.start,
         "like": data, "row": data.X[0], "model": model, "states": end[None], "end": end,
         "before": end, "n_segments": 2.0, "chain_statistics.transitions": evidence.transitions,
