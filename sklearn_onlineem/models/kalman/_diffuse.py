@@ -318,14 +318,6 @@ class Opening:
         return X
 
 
-_PLACES = {
-    "transition_matrices": ("transitions", "matrix"),
-    "transition_offsets": ("transitions", "offset"),
-    "observation_matrices": ("emissions", "matrix"),
-    "observation_offsets": ("emissions", "offset"),
-}
-
-
 def check_determined(covariances):
     """Raise ValueError if rows do not determine the states that they lead to."""
     if not are_finite(covariances):
@@ -334,9 +326,8 @@ def check_determined(covariances):
 
 def _shared(model, name):
     """Return an array that all rows share; without columns of inputs."""
-    part, what = _PLACES[name]
-    array = getattr(getattr(model, part), what)
-    return array[:, : model.n_components] if what == "matrix" else array
+    part = model.transitions if name.startswith("transition") else model.emissions
+    return part.matrix[:, : model.n_components] if name.endswith("matrices") else part.offset
 
 
 def _stacked(moments, n):

@@ -713,25 +713,11 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     ) -> tuple[LinearDynamicalStatistics, float]:
         if data.rows.sample_weight is not None:
             return by_weight(self.e_step, data, rng, log_likelihoods)
-        if self.varying is not None or self.n_inputs or self._starts_diffuse(data):
-            return self._varying_e_step(data, rng, log_likelihoods)
-        is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
-        complete, others = split_by_gaps(data) if is_long and rng is None else (None, data)
-        gains = None if complete is None else self._shared_gains(complete)
-        if gains is not None:
-            of_rows = NOTHING if log_likelihoods is None or others else log_likelihoods
-            sums = [gains.expected(complete, of_rows)]
-            sums += self._sums(others, rng) if others else []
-            if log_likelihoods is not None and others:
-                log_likelihoods[:] = self.row_log_likelihoods(data)
-        else:
-            sums = self._sums(data, rng, log_likelihoods)
+        terms = self._terms if self._is_plain(data) else self._varying_terms
+        terms, total = terms(data, rng, log_likelihoods)
         if log_likelihoods is not None and data.observed is not None:
             log_likelihoods[~data.observed] = np.nan
-        evidence = sums[0][0]
-        if len(data) > 1:
-            evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
-        log_likelihood = sum(log_likelihood for _, log_likelihood in sums) / len(data)
+        evidence, log_likelihood = combine(terms), float(total) / len(data)
         # The filter may overflow where tables of gains do not, by a digit.
         if not (log_likelihood > _LEAST_TRUSTED or are_finite(self._filtered(data)[-1])):
             self._explain_overflow(data)
@@ -741,35 +727,46 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             self._explain_overflow(data)
         return evidence, log_likelihood
 
-    def _varying_e_step(self, data, rng, log_likelihoods):
+    def _is_plain(self, data):
+        """Return whether nothing is known of rows, and starts are not diffuse."""
+        return self.varying is None and not self.n_inputs and not self._starts_diffuse(data)
+
+    def _terms(self, data, rng, log_likelihoods):
+        """Return shares of sequences with their statistics, and the log-likelihood of all."""
+        is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
+        complete, others = split_by_gaps(data) if is_long and rng is None else (None, data)
+        gains = None if complete is None else self._shared_gains(complete)
+        if gains is None:
+            sums = self._sums(data, rng, log_likelihoods)
+        else:
+            of_rows = NOTHING if log_likelihoods is None or others else log_likelihoods
+            sums = [gains.expected(complete, of_rows)]
+            sums += self._sums(others, rng) if others else []
+            if log_likelihoods is not None and others:
+                log_likelihoods[:] = self.row_log_likelihoods(data)
+        return [(1.0 / len(data), found) for found, _ in sums], sum(total for _, total in sums)
+
+    def _varying_terms(self, data, rng, log_likelihoods):
         if rng is not None:
             raise ValueError(
                 "states are not drawn where there are inputs, matrices or offsets vary in time, or"
                 " starts are diffuse: choose a solver that takes expectations."
             )
-        terms, of_rows = [], None
-        if log_likelihoods is not None or not self._starts_diffuse(data):
+        is_diffuse, of_rows, terms = self._starts_diffuse(data), None, []
+        if log_likelihoods is not None or not is_diffuse:
             of_rows = self.row_log_likelihoods(data)
         if log_likelihoods is not None:
             log_likelihoods[:] = of_rows
-            if data.observed is not None:
-                log_likelihoods[~data.observed] = np.nan
-        if self._starts_diffuse(data):
-            terms, totals = zip(*_diffuse.evidence(self, data), strict=True)
-            terms = [(1.0 / len(data), term) for term in terms]
-        else:
-            totals = [of_rows.sum()]
-            for piece, padded, known in self._pieces(data):
-                moments = padded.smoothed(piece, data.n_threads)[:3]
-                if not are_finite(*moments):
-                    self._explain_overflow(data)
-                parts = expected_moments(self, piece, known, *moments)
-                terms.append((len(piece) / len(data), LinearDynamicalStatistics(*parts)))
-        evidence = combine(terms)
-        moments = [array for part in evidence.parts for array in (part.mean, part.scatter)]
-        if not are_finite(*moments):
-            self._explain_overflow(data)
-        return evidence, float(sum(totals)) / len(data)
+        if is_diffuse:
+            found, totals = zip(*_diffuse.evidence(self, data), strict=True)
+            return [(1.0 / len(data), statistics) for statistics in found], sum(totals)
+        for piece, padded, known in self._pieces(data):
+            moments = padded.smoothed(piece, data.n_threads)[:3]
+            if not are_finite(*moments):
+                self._explain_overflow(data)
+            parts = expected_moments(self, piece, known, *moments)
+            terms.append((len(piece) / len(data), LinearDynamicalStatistics(*parts)))
+        return terms, of_rows.sum()
 
     def seeing(self, data: Sequences) -> LinearDynamicalModel:
         """Return the model with the moments of the states and inputs of data, if it has inputs.
@@ -798,16 +795,13 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def _sums(self, data, rng, log_likelihoods=None):
         # One generator: those that it spawns would depend on more than its state.
-        pieces, n = prepared(data, self._first), data.n_threads
-        if log_likelihoods is None:
-            return [self._padded.expected(piece, n, rng) for piece in pieces]
-        outs = [np.empty(len(piece.X)) for piece in pieces]
-        sums = [
-            self._padded.expected(piece, n, rng, out)
-            for piece, out in zip(pieces, outs, strict=True)
-        ]
-        rows = [out[piece.n_lead :] for piece, out in zip(pieces, outs, strict=True)]
-        np.concatenate(rows, out=log_likelihoods)
+        sums, of_rows = [], []
+        for piece in prepared(data, self._first):
+            out = NOTHING if log_likelihoods is None else np.empty(len(piece.X))
+            sums.append(self._padded.expected(piece, data.n_threads, rng, out))
+            of_rows.append(out[piece.n_lead :])
+        if log_likelihoods is not None:
+            np.concatenate(of_rows, out=log_likelihoods)
         return sums
 
     def is_far(self, data: Sequences) -> bool:
@@ -934,16 +928,9 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             rows = Sequences.unchecked(Rows.unchecked(X), np.array([0, longest]))
             moments = self._filtered(rows, predicted=True)[:2]
             return np.ones(1), *varying_occupancies(like.steps, *moments)
-        # In a stream, a new model is compared with the old one as it is with the next one.
-        key = None if like.before is not None else b"".join(map(np.ndarray.tobytes, like.steps))
-        known = self.__dict__.get("_known_occupancies")
-        if key is None or known is None or known[0] != key:
-            moves = self.transitions.parameters._arrays
-            growth = self._growth if key is None else 1.0
-            known = key, occupancies(moves, self._first, like, growth)
-            if key is not None:
-                self.__dict__["_known_occupancies"] = known
-        return np.array([share_of_starts(like)]), *known[1]
+        growth = 1.0 if like.before is None else self._growth
+        moves = self.transitions.parameters._arrays
+        return np.array([share_of_starts(like)]), *occupancies(moves, self._first, like, growth)
 
     def aligned_to(
         self, reference: LinearDynamicalModel, like: Lengths | None = None
@@ -1003,10 +990,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             With n_rows in all.
         """
         is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
-        is_long = is_long and not self._starts_diffuse(data)
         is_complete = is_long and data.before is None and data.observed is None
-        is_complete = is_complete and self.varying is None and not self.n_inputs
-        gains = self._shared_gains(data) if is_complete else None
+        gains = self._shared_gains(data) if is_complete and self._is_plain(data) else None
         found = np.full(data.n_rows, -np.inf)
         if gains is not None:
             gains.expected(data, found, smooths=False)
