@@ -46,7 +46,7 @@ LIMITS = {
     "kernel code": 15_542,
     "public names": 110,
     "import circles": 0,
-    "test code": 40_941,
+    "test code": 40_722,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

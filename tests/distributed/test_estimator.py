@@ -230,15 +230,6 @@ def test_the_history_shows_rising_likelihoods_of_batch_em(rng):
     assert learner.estimator_.converged_
 
 
-def test_a_warm_start_goes_on(rng):
-    X = ESTIMATORS[0].data(rng, 200)[0]
-    estimator = GaussianMixture(3, random_state=0, max_iter=3, tol=0.0, init="random")
-    whole = DistributedEM(clone(estimator).set_params(max_iter=6)).fit(X)
-    learner = DistributedEM(estimator, warm_start=True).fit(X).fit(X)
-    assert_identical(learner.estimator_.model_, whole.estimator_.model_)
-    assert learner.estimator_.n_steps_ == 6
-
-
 @all_modes
 def test_a_known_model_is_the_start_and_its_fixed_parts_stay(mode, rng):
     X = rng.standard_normal((120, 2)) + 5.0 * np.eye(2)[rng.integers(0, 2, 120)]

@@ -512,22 +512,6 @@ def test_distances_of_known_probabilities_by_symbol_are_sums_over_scripts():
     np.testing.assert_allclose(substitutions[0, 1], 0.1 / 0.06 * 0.05)
 
 
-def test_pairs_are_drawn_from_known_operations_and_learnt():
-    truth = EditDistance.from_parameters(
-        symbols=[*"abcdefghij"], operations=OPERATIONS, random_state=0
-    )
-    pairs, scripts = truth.sample(3000)
-    assert all(isinstance(word, str) for pair in pairs for word in pair)
-    drawn = np.bincount(np.concatenate(scripts), minlength=4) / (len(np.concatenate(scripts)))
-    np.testing.assert_allclose(drawn, [0.5 / 0.75, 0.1 / 0.75, 0.1 / 0.75, 0.05 / 0.75], atol=0.02)
-    truth.partial_fit(pairs)
-    # The stream stays where it is right.
-    np.testing.assert_allclose([*truth.operations_.values()], [*OPERATIONS.values()], atol=0.02)
-    assert truth.n_samples_seen_ == 3000 and truth.symbols_ == [*"abcdefghij"]
-    tuples = EditDistance.from_parameters(symbols=[1, 2], operations=OPERATIONS, random_state=0)
-    assert all(isinstance(word, tuple) for pair in tuples.sample(5)[0] for word in pair)
-
-
 def test_symbols_can_be_replaced_and_the_parameter_is_enough():
     known = EditDistance(alphabet="ab")
     known.operations_ = OPERATIONS

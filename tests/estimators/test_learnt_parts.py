@@ -13,7 +13,6 @@ from sklearn.base import clone
 
 from sklearn_onlineem import (
     GMMHMM,
-    HMM,
     CategoricalHMM,
     CategoricalMixture,
     GaussianHMM,
@@ -286,18 +285,6 @@ def test_fixed_components_keep_zeros_of_words(rng):
         np.testing.assert_allclose(mixture.score_samples(rows), np.log(WEIGHTS_OF_TWO @ densities))
         np.testing.assert_array_equal(mixture.partial_fit(rows).probabilities_, ZEROS[:2])
     assert_refuses(mixture, [[0, 0, 1, 1]])
-
-
-def test_the_end_has_a_part_in_masked_rows(rng):
-    hmm = HMM.from_parameters(
-        startprob=[1.0, 0.0], transmat=[[0.5, 0.25], [0.25, 0.5]], family="poisson",
-        parameters=np.array([[1.0], [9.0]]), termination="end_state", warm_start=True,
-        solver="batch", max_iter=3,
-        params={"transmat": np.array([[False, True], [True, True]])},
-    )  # fmt: skip
-    hmm.fit([rng.poisson(3.0, (4, 1)) for _ in range(10)])
-    assert hmm.transmat_[0, 0] == 0.5 and hmm.endprob_[0] != 0.25
-    np.testing.assert_allclose(hmm.transmat_.sum(axis=1) + hmm.endprob_, 1.0)
 
 
 @pytest.mark.parametrize("family", ["gaussian_tied", "student_t_tied"])

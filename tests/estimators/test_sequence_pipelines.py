@@ -5,7 +5,6 @@ import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import (
-    GridSearchCV,
     GroupKFold,
     cross_val_predict,
     cross_val_score,
@@ -18,7 +17,6 @@ from sklearn_onlineem import GaussianHMM, PerSequence
 
 # A score that fails is not NaN but an error.
 STRICT = {"error_score": "raise"}
-GRID = {"eta0": [0.05, 1.0], "beta": [0.6, 0.9]}
 
 
 @pytest.fixture
@@ -54,15 +52,6 @@ def in_rows(sequences):
         for train, test in GroupKFold(4).split(rows, groups=groups)
     ]
     return rows, groups, folds
-
-
-def test_grid_search_over_lists(sequences):
-    search = GridSearchCV(hmm(), GRID, cv=3, n_jobs=2, **STRICT).fit(sequences)
-    scores = search.cv_results_["mean_test_score"]
-    assert np.isfinite(scores).all() and len(np.unique(scores.round(9))) == 4
-    assert len(search.predict(sequences)) == len(sequences)
-    expected = cross_val_score(hmm(**search.best_params_), sequences, cv=3, **STRICT)
-    assert_allclose(search.best_score_, np.mean(expected), rtol=1e-12)
 
 
 def test_cross_val_score_is_the_score_of_the_sequences_left_out(sequences):

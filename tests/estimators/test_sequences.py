@@ -27,26 +27,10 @@ def assert_form(form, rows=X, offsets=(0, 3, 4, 7)):
     assert form.offsets.dtype == np.int64
 
 
-@pytest.mark.parametrize("make", [list, tuple], ids=["list", "tuple"])
-@pytest.mark.parametrize("part", FORMS, ids=FORM_NAMES)
-def test_an_entry_for_each_sequence(make, part):
-    form = sequence_form(make(part(x) for x in PARTS))
-    assert_form(form)
-    restored = form.restored(np.arange(7))
-    assert isinstance(restored, list)
-    assert [part.tolist() for part in restored] == [[0, 1, 2], [3], [4, 5, 6]]
-
-
 def test_an_object_array_of_sequences():
     nested = np.empty(3, dtype=object)
     nested[:] = PARTS
     assert_form(sequence_form(nested))
-
-
-def test_three_dimensions():
-    form = sequence_form(X[:6].reshape(3, 2, 2))
-    assert_form(form, X[:6], [0, 2, 4, 6])
-    assert [len(part) for part in form.restored(np.arange(6))] == [2, 2, 2]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=FORM_NAMES)
@@ -54,13 +38,6 @@ def test_two_dimensions_are_one_sequence(form):
     found = sequence_form(form(X))
     assert_form(found, X, [0, 7])
     assert_array_equal(found.restored(np.arange(7)), np.arange(7))
-
-
-@pytest.mark.parametrize("make", [list, tuple, np.array, pd.Series])
-def test_lengths(make):
-    form = sequence_form(X, lengths=make(LENGTHS))
-    assert_form(form)
-    assert_array_equal(form.restored(np.arange(7)), np.arange(7))
 
 
 @pytest.mark.parametrize(
@@ -71,25 +48,6 @@ def test_groups_are_numbered_as_they_appear(ids, make):
     form = sequence_form(X, groups=make(ids))
     assert_form(form)
     assert form.order is None
-
-
-@pytest.mark.parametrize(
-    "frame", [np.asarray, pd.DataFrame, pl.DataFrame], ids=["array", "pandas", "polars"]
-)
-def test_groups_that_alternate_are_gathered_and_restored(frame):
-    order = np.array([3, 0, 4, 1, 5, 2, 6])
-    groups = np.repeat([0, 1, 2], LENGTHS)[order]  # 1 0 2 0 2 0 2
-    form = sequence_form(frame(X[order]), groups=groups)
-    assert_form(form, X[[3, 0, 1, 2, 4, 5, 6]], [0, 1, 4, 7])
-    assert_array_equal(form.restored(np.asarray(form.X)), X[order])
-    assert_array_equal(form.flat(np.arange(7)), form.order)
-
-
-def test_labels_come_as_the_data_do():
-    nested = sequence_form(PARTS)
-    assert_array_equal(nested.flat([[0, 1, 2], [3], [4, 5, 6]]), np.arange(7))
-    assert_array_equal(nested.flat(np.arange(7)), np.arange(7))
-    assert_array_equal(sequence_form(X, lengths=LENGTHS).flat(np.arange(7)), np.arange(7))
 
 
 def test_sparse_rows_are_no_list():

@@ -797,6 +797,10 @@ EditDistance().fit(PAIRS).sample(each) for each in (2**63 - 1, 10**30, 10**16) -
 each[0].fit(X).sample(3, n_sequences=each[1])
     for each in product((GaussianHMM(), KalmanFilter()), (2**63 - 1, 10**30, 10**16)) ->
     (GaussianHMM|KalmanFilter).* (too large|must be a whole number from 1 up to)
+system().fit(X).filter_update(X[0]) -> KalmanFilter: .*both
+KalmanFilter().live_filter() -> NotFittedError: KalmanFilter
+system().fit(X).forecast(X, n_steps=each) for each in (2**63 - 1, 10**30, 10**16) ->
+    n_steps (is too large|of KalmanFilter must be)
 # Regressions.
 getattr(lines(), each)([[np.nan], [1.0]], [1.0, 2.0]) for each in ANSWERS ->
     RegressionMixture & X contains NaN

@@ -5,7 +5,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from cases.inputs import WEIGHTS, assert_controlled, controlled
+from cases.inputs import WEIGHTS, controlled
 from cases.joint_gaussian import given_rows, joint
 from cases.kalman_filters import D, K, draw_system, with_gaps
 from numpy.testing import assert_allclose
@@ -168,17 +168,6 @@ def test_likelihoods_and_smoothed_states_are_those_of_dynamax(rng):
     assert_allclose(kalman.smooth(X, inputs=u)[0], expected[1], atol=1e-7)
 
 
-# -------------------------------------------------------------------------------------- streams
-
-
-@pytest.mark.parametrize("solver", ["auto", "batch", "bayesian"])
-def test_effects_of_inputs_are_found(solver, rng):
-    X, u = controlled(rng, 1500)
-    parts = np.split(X, 15), np.split(u, 15)
-    kalman = KalmanFilter(1, solver=solver, random_state=0).fit(parts[0], inputs=parts[1])
-    assert_controlled(kalman)
-
-
 # ------------------------------------------------------------------------------------ all around
 
 
@@ -230,21 +219,3 @@ def test_weights_repeat_sequences_with_their_inputs(rng):
     three = [*parts[0][:1], *parts[0]], [*parts[1][:1], *parts[1]]
     twice = KalmanFilter(1, random_state=0).fit(three[0], inputs=three[1])
     assert weighted.score(X, inputs=u) == pytest.approx(twice.score(X, inputs=u), abs=0.5)
-
-
-def test_a_known_system_learns_from_a_stream(rng):
-    X, u = controlled(rng, 400)
-    system = {
-        "transition_matrices": 0.8, "observation_matrices": [[1.0], [-0.5]],
-        "transition_input_weights": [[1.0]], "observation_input_weights": [[0.0], [0.0]],
-        "transition_covariance": 0.09, "observation_covariance": 0.09 * np.eye(2),
-        "initial_state_mean": 0.0, "initial_state_covariance": 1.0,
-        "em_vars": [*WEIGHTS, "observation_offsets"],
-    }  # fmt: skip
-    kalman = KalmanFilter.from_parameters(**system)
-    for rows, inputs in zip(np.split(X, 20), np.split(u, 20), strict=True):
-        kalman.partial_fit(rows, inputs=inputs, continues=True)
-    assert_controlled(kalman, atol=0.3)
-
-
-# ------------------------------------------------------------------------------------- refusals

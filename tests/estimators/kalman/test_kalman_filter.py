@@ -11,12 +11,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn_onlineem import KalmanFilter
 
 
-def test_forecasts_of_no_steps_are_an_error(system):
-    X = drawn(system)
-    with pytest.raises(ValueError, match="n_steps"):
-        KalmanFilter(K).partial_fit(X).forecast(X, 0)
-
-
 def test_a_feature_that_was_never_observed(system, rng):
     X = drawn(system)
     X[:, 1] = np.nan

@@ -61,15 +61,6 @@ def test_shapes_of_covariances(system, kind, free):
     assert kalman.aic(X) == pytest.approx(2.0 * kalman.model_.n_parameters() - 2.0 * log_likelihood)
 
 
-def test_redundant_offsets_are_not_counted(system):
-    X = drawn(system, 10, 5)
-    counts = [
-        KalmanFilter(K, em_vars=names, max_iter=1).fit(X).model_.n_parameters()
-        for names in (None, "all")
-    ]
-    assert counts[0] == counts[1]
-
-
 @pytest.mark.parametrize("init", ["pca", "random"])
 @pytest.mark.parametrize("solver", ["online", "batch"])
 def test_a_fit_that_is_told_nothing_comes_near_the_truth(stationary, init, solver):

@@ -60,12 +60,6 @@ def test_learning_leaves_the_estimator_as_it_was():
         assert not hasattr(kalman, "model_")
 
 
-@pytest.mark.parametrize("n_steps", [2**63 - 1, 10**30, 10**16])
-def test_forecasts_beyond_all_memory_are_refused(n_steps):
-    with pytest.raises(ValueError, match="n_steps (is too large|of KalmanFilter must be)"):
-        unstable().forecast(gap(3), n_steps=n_steps)
-
-
 def test_a_masked_row_is_a_missing_one(rng):
     kalman = KalmanFilter(random_state=0).fit(rng.normal(size=(50, 2)))
     lives = [kalman.live_filter(), kalman.live_filter()]

@@ -5,9 +5,7 @@ import pytest
 from cases.fitted_cases import hessian, jacobian
 from numpy.testing import assert_allclose
 from scipy.stats import chi2
-from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 from statsmodels.api import datasets
 from statsmodels.tsa.statespace.initialization import Initialization
 from statsmodels.tsa.statespace.structural import UnobservedComponents
@@ -15,7 +13,6 @@ from statsmodels.tsa.statespace.structural import UnobservedComponents
 from sklearn_onlineem import KalmanFilter, combine_estimators
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.diagnostics import standard_errors
 from sklearn_onlineem.em.certificate import newton_step
 from sklearn_onlineem.em.quasi_newton import Evaluation, QuasiNewton
 from sklearn_onlineem.models.kalman.linear_dynamical import FIELDS
@@ -341,32 +338,6 @@ def test_fixed_cycles_are_harmonic_regressions(rng):
     assert_allclose(signal, expected.ravel(), atol=1e-8)
 
 
-def test_errors_of_cycles_are_those_of_the_numerical_hessian(rng):
-    X = draw_cycle(rng)
-    kalman = KalmanFilter(structure=Level(fixed=True) + Cycle(), tol=1e-9).fit(X)
-    A = kalman.transition_matrices_
-    x = [A[1, 1], A[1, 2], kalman.transition_covariance_[1, 1]]
-    x = np.array([*x, kalman.observation_covariance_[0, 0]])
-
-    def score(x):
-        a, b, q, r = x
-        other = clone(kalman).set_params(max_iter=0).fit(X)
-        turn = np.array([[1.0, 0.0, 0.0], [0.0, a, b], [0.0, -b, a]])
-        other.transition_matrices_, other.transition_covariance_ = turn, np.diag([0.0, q, q])
-        other.observation_covariance_ = [[r]]
-        other.initial_state_covariance_ = kalman.initial_state_covariance_
-        return other.score(X)
-
-    expected = np.sqrt(np.linalg.inv(-hessian(score, x)).diagonal())
-    found = standard_errors(kalman, X).errors
-    of_turns = found["transition_matrices_"][1:, 1:]
-    assert_allclose(of_turns, expected[[0, 1, 1, 0]].reshape(2, 2), rtol=2e-3)
-    variances = found["transition_covariance_"].diagonal()
-    assert_allclose(variances, [0.0, *expected[[2, 2]]], rtol=2e-3)
-    assert_allclose(found["observation_covariance_"], expected[3], rtol=2e-3)
-    assert kalman.model_.n_parameters() == 4
-
-
 @pytest.mark.parametrize("structure", [Level() + Season(4), Trend() + Season(12)], ids=repr)
 @pytest.mark.parametrize("size", [1, 7, 150])
 def test_streams_end_near_the_maximum(structure, size, rng):
@@ -454,26 +425,6 @@ def test_first_values_that_fade_have_the_variance_of_the_series(rng):
     kalman = KalmanFilter(structure=[Level(), Autoregression(), Inputs()]).fit(X, inputs=u)
     found = kalman.initial_state_covariance_.diagonal()
     assert_allclose(found, [np.inf, X[:, 0].var(), np.inf, X[:, 1].var()])
-
-
-def test_series_with_inputs_are_streamed_merged_and_searched(rng):
-    X = np.cumsum(rng.normal(size=(800, 1)), axis=0) + rng.normal(size=(800, 1))
-    structure = Level() + Inputs()
-    u = inputs_of(structure, rng, X)[0]["inputs"]
-    pieces = [*zip(np.array_split(X, 20), np.array_split(u, 20), strict=True)]
-    kalman = KalmanFilter(structure=structure)
-    for piece, inputs in pieces:
-        kalman.partial_fit(piece, inputs=inputs, continues=True)
-    halves = [clone(kalman).fit(X[i], inputs=u[i]) for i in np.split(np.arange(800), 2)]
-    whole, merged = clone(kalman).fit(X, inputs=u), combine_estimators(halves)
-    for found in (kalman, whole, merged):
-        assert_allclose(found.observation_input_weights_, [[2.0, -1.0]], atol=0.5)
-        assert_allclose(found.score(X, inputs=u), whole.score(X, inputs=u), rtol=3e-2)
-    with config_context(enable_metadata_routing=True):
-        kalman = KalmanFilter().set_fit_request(inputs=True).set_score_request(inputs=True)
-        grid = {"structure": [structure, [Level(fixed=True), Inputs()]]}
-        search = GridSearchCV(kalman, grid, cv=2).fit([X, X], inputs=[u, u])
-    assert search.best_params_ == {"structure": structure}
 
 
 def test_weights_are_found_where_rows_have_no_noise_and_inputs_are_far_from_0(rng):

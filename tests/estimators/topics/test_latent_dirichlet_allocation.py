@@ -11,7 +11,6 @@ from cases.states import state_of
 from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sklearn_onlineem import LatentDirichletAllocation, combine_estimators
@@ -84,14 +83,6 @@ def test_a_stream_finds_the_topics(rng):
     for row in X[:300]:
         single.partial_fit(row[None])
     assert single.perplexity(X) < 8.0
-
-
-def test_a_search_over_learning_rates_tells_them_apart(rng):
-    X, _ = documents(rng, 150)
-    grid = {"eta0": [0.1, 1.0], "beta": [0.6, 0.9]}
-    search = GridSearchCV(lda(max_iter=2), grid, cv=3, error_score="raise").fit(X)
-    assert len(set(search.cv_results_["mean_test_score"])) == 4
-    assert search.best_params_["eta0"] == 1.0
 
 
 def test_text_goes_through_a_pipeline():
