@@ -64,7 +64,7 @@ DECLARED = f"{BUILD}/declared"
 IN_CYTHON = {
     r"/\*.*?\*/|\\\n|\bRESTRICT\b|(?<=\*)const ": "",
     r"\bptrdiff_t\b": "Py_ssize_t",
-    r"\b(REAL|INDEX|SUM)\b": "reals",
+    r"\b(REAL|SUM)\b": "reals",
     r"\bfrom\b": "from_",
     r"\(void\)(?=;)": "() noexcept",
     r"\(void\)": "()",
@@ -79,7 +79,7 @@ ENUM = re.compile(r"^enum \{(.*?)\};", re.MULTILINE | re.DOTALL)
 STRUCT = re.compile(r"^typedef struct \{(.*?)\} (\w+);", re.MULTILINE | re.DOTALL)
 FUNCTION = re.compile(
     r"^(?:(?:SIMD_\w+|TARGET|static|inline) )+([\w ]+[ *])"
-    r"(?:(NAMED|INDEXED|WIDE)\()?(\w+)\)?\(([^{}]*)\)\s*\{",
+    r"(?:(NAMED|OF_SUM|WIDE)\()?(\w+)\)?\(([^{}]*)\)\s*\{",
     re.MULTILINE,
 )
 

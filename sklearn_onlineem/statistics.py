@@ -285,8 +285,8 @@ class Moments(Statistics):
         weight, degrees = np.empty(self.weight.shape), np.empty(self.degrees.shape)
         mean, scatter = np.empty(self.mean.shape), np.empty(self.scatter.shape)
         _centred_moments.merge_centred(
-            a, self.weight, self.degrees, self.mean, self.scatter,
-            b, other.weight, other.degrees, other.mean, other.scatter,
+            a, (self.weight, self.degrees, self.mean, self.scatter),
+            b, (other.weight, other.degrees, other.mean, other.scatter),
             weight, degrees, mean, scatter,
         )  # fmt: skip
         return Moments(weight, degrees, mean, scatter)

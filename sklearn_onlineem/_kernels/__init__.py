@@ -4,17 +4,14 @@
 # in NumPy becomes a kernel.
 #
 #   _natural            mixtures of exponential families in natural form, dense rows
-#   _natural_gaussian   Gaussians through _natural
 #   _gaussian           Gaussians centred on each component
 #   _gaps               ... of rows with missing values
 #   _student_t          hidden precisions of rows, by which those make moments
-#   _counts             the natural form for CSR rows of counts
-#   _log_factorials     base measures of counts
+#   _counts             the natural form for CSR rows of counts; base measures of these
 #   _compound_dirichlet events of documents; Newton's M-step
 #   _collapsed_counts   collapsed Gibbs sampling of components, without Gaussian ones
 #   _topics             latent Dirichlet allocation: what documents say of their topics
 #   _topic_sweeps       ... topics of all tokens, drawn given those of the others
-#   _topic_logs         ... expected logarithms of proportions, given the topics of all tokens
 #   _topic_tables       ... tables of words and topics
 #   _responsibilities   log-sum-exp over components, labels, sampled assignments
 #   _small_matrices     factorising and comparing K matrices of d x d; quasi-Newton steps
@@ -22,8 +19,7 @@
 #   _centred_moments    weights, means and scatters: made, added, turned into covariances
 #   _forward_backward   hidden chains: posteriors, filtered states, drawn paths
 #   _log_chains         ... with logarithms, where those would lose states; Viterbi
-#   _kalman             filter and smoother of linear dynamical systems, any value missing
-#   _kalman_shared      ... of sequences without missing values; occupancies
+#   _kalman             filter and smoother of linear dynamical systems; occupancies
 #   _regressions        linear regressions: M-step, moments, divergences, coordinates
 #   _edit_lattice       transducers of strings: expected edit operations, distances
 #   _rows               whether rows can be taken as they are

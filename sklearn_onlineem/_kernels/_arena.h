@@ -31,18 +31,13 @@ typedef struct {
     size_t used;
 } Arena;
 
-SIMD_INLINE Arena counting_arena(void)
-{
-    Arena arena = {NULL, 0};
-    return arena;
-}
+SIMD_INLINE Arena counting_arena(void) { return (Arena){NULL, 0}; }
 
 /* Memory (size + ARENA_LINE bytes) of which the first line border is the beginning. */
 SIMD_INLINE Arena arena_in(void *memory)
 {
     uintptr_t line = ((uintptr_t)memory + ARENA_LINE - 1) / ARENA_LINE * ARENA_LINE;
-    Arena arena = {(char *)line, 0};
-    return arena;
+    return (Arena){(char *)line, 0};
 }
 
 /* What is taken next starts a line. */
@@ -65,8 +60,14 @@ SIMD_INLINE void *take(Arena *arena, ptrdiff_t n, size_t itemsize)
 }
 
 SIMD_INLINE double *take_doubles(Arena *arena, ptrdiff_t n)
+{ return (double *)take(arena, n, sizeof(double)); }
+
+/* Arrays of n doubles, one for each address of a pointer. */
+#define take_each(arena, n, ...) take_arrays(arena, n, (double **[]){__VA_ARGS__, NULL})
+
+SIMD_INLINE void take_arrays(Arena *arena, ptrdiff_t n, double ***pointers)
 {
-    return (double *)take(arena, n, sizeof(double));
+    for (; *pointers; pointers++) **pointers = take_doubles(arena, n);
 }
 
 /* An arena for each of n threads, which are as large as the one that was counted; returns the first

@@ -1,11 +1,14 @@
 """Scratch memory, counted and handed out by the same code; see `_arena.h`."""
 
-from libc.stdlib cimport malloc
+from libc.stdlib cimport free, malloc
 
 from _arena_h cimport (
     ARENA_LINE, Arena, arena_in, arena_of, counting_arena, take, take_arenas,
     take_doubles,
 )
+
+cdef extern from "_arena.h" nogil:
+    void take_each(Arena* arena, Py_ssize_t n, ...)
 
 
 # Memory for what was counted, to be freed by the caller; from here on the arena hands it out.

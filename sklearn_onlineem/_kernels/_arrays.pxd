@@ -18,6 +18,19 @@ cdef inline int require(bint holds, str what) except -1:
     return 0
 
 
+# Offsets of S sequences, each with some of n rows: returned is the most that one has.
+cdef inline Py_ssize_t longest_of(
+    const int64_t* offsets, Py_ssize_t n_offsets, Py_ssize_t S, Py_ssize_t n
+) except -1:
+    cdef Py_ssize_t s, most = 0
+    require(S > 0 and n_offsets == S + 1 and offsets[0] == 0 and offsets[S] == n,
+            "offsets of all rows")
+    for s in range(S):
+        require(offsets[s] < offsets[s + 1], "sequences have rows")
+        most = max(most, offsets[s + 1] - offsets[s])
+    return most
+
+
 # Whether an array of this length has an element for each of n, or none at all, as it is left out.
 cdef inline bint fits(Py_ssize_t length, Py_ssize_t n) noexcept nogil:
     return length == n or length == 0

@@ -8,14 +8,13 @@ those of `_small_matrices`, each function does all the components in one call.
 from numpy import empty as new
 
 from libc.math cimport INFINITY, isinf
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
 from numpy cimport (
     NPY_ARRAY_CARRAY_RO, NPY_DOUBLE, PyArray_CHKFLAGS, PyArray_DIM, PyArray_ISNOTSWAPPED,
     PyArray_NDIM, PyArray_TYPE, ndarray,
 )
 
-from ._arena cimport allocate_doubles
+from ._arena cimport allocate_doubles, free
 from ._arrays cimport extent, readable, require, writable
 from ._pairwise cimport pairwise_sum
 from ._simd cimport restricted, simd_void
@@ -92,10 +91,10 @@ cdef struct Moments:
 
 
 cdef Moments moments(
-    ndarray weight, ndarray degrees, ndarray mean, ndarray scatter,
-    Py_ssize_t K, Py_ssize_t d, Py_ssize_t n_degrees, Py_ssize_t n_scatter,
+    tuple arrays, Py_ssize_t K, Py_ssize_t d, Py_ssize_t n_degrees, Py_ssize_t n_scatter
 ) except *:
     cdef Moments A
+    weight, degrees, mean, scatter = arrays
     A.weight, A.degrees = readable(weight, K), readable(degrees, n_degrees)
     A.mean, A.scatter = readable(mean, K * d), readable(scatter, n_scatter)
     return A
@@ -188,32 +187,27 @@ cdef double merge_means(
 
 def merge_centred(
     double a,
-    ndarray weight_a,       # IN   (K,)
-    ndarray degrees_a,      # IN   (K,), or (1,) for a shared scatter
-    ndarray mean_a,         # IN   (K, d)
-    ndarray scatter_a,      # IN   (K, d, d), or (1, d, d) summed over k; of squares alone (K, d),
-                            #      or (K, 1) summed over the features
+    tuple moments_a,        # IN   weights (K,); degrees (K,), or (1,) for a shared scatter; means
+                            #      (K, d); scatters (K, d, d), or (1, d, d) summed over k; of
+                            #      squares alone (K, d), or (K, 1) summed over the features
     double b,
-    ndarray weight_b,       # IN   (K,)
-    ndarray degrees_b,      # IN   shape of degrees_a
-    ndarray mean_b,         # IN   (K, d)
-    ndarray scatter_b,      # IN   shape of scatter_a
+    tuple moments_b,        # IN   likewise
     ndarray weight,         # OUT  (K,)
-    ndarray degrees,        # OUT  shape of degrees_a
+    ndarray degrees,        # OUT  shape of those of A
     ndarray mean,           # OUT  (K, d)
-    ndarray scatter,        # OUT  shape of scatter_a
+    ndarray scatter,        # OUT  shape of that of A
 ):
     """a A + b B by the parallel-axis formula (Chan, Golub and LeVeque 1979).
 
     Weights, degrees and scatters scale by a and b, means do not. Weight zero on both sides keeps
-    mean_a.
+    the means of A.
     """
     cdef Py_ssize_t K = extent(mean, 0), d = extent(mean, 1), width = extent(scatter, 1), k, j
     cdef bint has_squares = PyArray_NDIM(scatter) == 2
     cdef Py_ssize_t M = K if has_squares else extent(scatter, 0)
     cdef Py_ssize_t size = width if has_squares else d * d
-    cdef Moments A = moments(weight_a, degrees_a, mean_a, scatter_a, K, d, M, M * size)
-    cdef Moments B = moments(weight_b, degrees_b, mean_b, scatter_b, K, d, M, M * size)
+    cdef Moments A = moments(moments_a, K, d, M, M * size)
+    cdef Moments B = moments(moments_b, K, d, M, M * size)
     cdef double* new_weight = writable(weight, K)
     cdef double* new_degrees = writable(degrees, M)
     cdef double* new_mean = writable(mean, K * d)

@@ -191,9 +191,7 @@ SIMD_UNUSED static ChainBlock lay_out_chain_block(ptrdiff_t W, Arena *arena)
     block.B = 0;
     block.density = take_doubles(arena, (CHAIN_ROWS + 1) * W);
     block.alpha = take_doubles(arena, CHAIN_ROWS * W);
-    block.total = take_doubles(arena, CHAIN_ROWS);
-    block.scale = take_doubles(arena, CHAIN_ROWS);
-    block.largest = take_doubles(arena, CHAIN_ROWS);
+    take_each(arena, CHAIN_ROWS, &block.total, &block.scale, &block.largest);
     return block;
 }
 
@@ -368,9 +366,7 @@ SIMD_INLINE void runs_of_many(
 }
 
 SIMD_INLINE int is_read_once(const ChainTable *table, ptrdiff_t W)
-{
-    return W > FEWEST_MANY && table->begin == NULL;
-}
+{ return W > FEWEST_MANY && table->begin == NULL; }
 
 SIMD_CLONES SIMD_UNUSED static void advance_runs(
     ChainRun *runs, int n_runs, const ChainTable *table, const ChainTable *transposed,

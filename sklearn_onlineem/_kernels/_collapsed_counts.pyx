@@ -28,18 +28,13 @@ with their rounding errors, as what a row has added has to be gone when it leave
 from cython cimport floating
 from libc.math cimport fabs, fmax, fmin, isfinite, log, log1p
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free
 
-from ._arena cimport Arena, allocate, counting_arena, take_doubles
+from ._arena cimport Arena, allocate, counting_arena, free, take, take_each
 from ._arrays cimport require
 from ._gamma_functions cimport log_rising
 from ._simd cimport restricted, simd_void
 
 from _simd_h cimport add_log, exp_columns
-
-ctypedef fused index:
-    int32_t
-    int64_t
 
 cpdef enum:
     MULTINOMIAL
@@ -57,9 +52,20 @@ cdef double LARGEST_LOG = 600
 cdef double LEAST = 1e-300
 
 
-# All that a sweep changes besides labels, and what it reads of the prior.
+# What the density of any row under a component has in common.
+cdef struct Prepared:
+    double log_share        # log(rows + concentration)
+    double constant
+    double per_length       # what the constant has of L
+    double slope
+
+
+# All that a sweep changes besides labels, and what it reads of rows and of the prior.
 cdef struct Sweep:
     int form
+    const int32_t* indices
+    const int64_t* indptr
+    bint is_dense
     Py_ssize_t d                # columns of rows
     Py_ssize_t K                # components
     Py_ssize_t group            # columns of a group
@@ -83,23 +89,12 @@ cdef struct Sweep:
     double* prior_mass          # (d / group, K): sum_j prior_jk
     double* mass                # (d / group, K): A
     double* rows                # (K,): numbers of rows
-    double* log_share           # (K,): log(rows + concentration)
-    double* constant            # (K,)
-    double* per_length          # (K,): what a constant has of L
-    double* slope               # (K,)
+    Prepared* of                # (K,)
     double* logs                # (K,): sums of log f of a row
     double* product             # (K,): factors whose logarithm is still to be taken,
     int n_factors               # ... so many of them
     int most_factors
     double* joint               # (K,)
-
-
-# Numbers that `prepare` finds of a component.
-cdef struct Prepared:
-    double log_share
-    double constant
-    double per_length
-    double slope
 
 
 # A row: its columns with values, and their sum.
@@ -118,24 +113,11 @@ cdef struct Visits:
 
 cdef void lay_out(Sweep* s, Arena* arena) noexcept nogil:
     cdef Py_ssize_t K = s.K, size = s.d * s.K, n_masses = s.d // s.group * s.K
-    s.totals = take_doubles(arena, size)
-    s.errors = take_doubles(arena, size)
-    s.first = take_doubles(arena, size)
-    s.ones = take_doubles(arena, size if s.form == BERNOULLI else 0)
-    s.noughts = take_doubles(arena, size if s.form == BERNOULLI else 0)
-    s.second = take_doubles(arena, K)
-    s.lengths = take_doubles(arena, n_masses)
-    s.length_errors = take_doubles(arena, n_masses)
-    s.prior_mass = take_doubles(arena, n_masses)
-    s.mass = take_doubles(arena, n_masses)
-    s.rows = take_doubles(arena, K)
-    s.log_share = take_doubles(arena, K)
-    s.constant = take_doubles(arena, K)
-    s.per_length = take_doubles(arena, K)
-    s.slope = take_doubles(arena, K)
-    s.logs = take_doubles(arena, K)
-    s.product = take_doubles(arena, K)
-    s.joint = take_doubles(arena, K)
+    take_each(arena, size, &s.totals, &s.errors, &s.first)
+    take_each(arena, size if s.form == BERNOULLI else 0, &s.ones, &s.noughts)
+    take_each(arena, K, &s.second, &s.rows, &s.logs, &s.product, &s.joint)
+    s.of = <Prepared*> take(arena, K, sizeof(Prepared))
+    take_each(arena, n_masses, &s.lengths, &s.length_errors, &s.prior_mass, &s.mass)
 
 
 # Components
@@ -205,15 +187,14 @@ cdef inline double sum_of_lanes(const double* x) noexcept nogil:
 
 
 cdef inline Visits visits_from(
-    const Sweep* s, const floating* data, const index* indices, bint is_dense, const Row* row,
-    Py_ssize_t e,
+    const Sweep* s, const floating* data, const Row* row, Py_ssize_t e
 ) noexcept nogil:
     """The sum of the values from e on that are in one group."""
     cdef Visits visits
-    cdef Py_ssize_t first, offset = row.begin if is_dense else 0
-    visits.group, visits.length = indices[e - offset] // s.group, 0
+    cdef Py_ssize_t first, offset = row.begin if s.is_dense else 0
+    visits.group, visits.length = s.indices[e - offset] // s.group, 0
     first = visits.group * s.group
-    while e < row.end and first <= indices[e - offset] < first + s.group:
+    while e < row.end and first <= s.indices[e - offset] < first + s.group:
         visits.length += data[e]
         e += 1
     visits.end = e
@@ -221,15 +202,14 @@ cdef inline Visits visits_from(
 
 
 cdef void count(
-    Sweep* s, const floating* data, const index* indices, bint is_dense, const Row* row,
-    Py_ssize_t k, double sign,
+    Sweep* s, const floating* data, const Row* row, Py_ssize_t k, double sign
 ) noexcept nogil:
     """Let a row join component k, or leave it."""
     cdef Py_ssize_t e, j, at
     cdef Visits visits
     for e in range(row.begin, row.end):
         if data[e] != 0:
-            j = indices[e - row.begin if is_dense else e]
+            j = s.indices[e - row.begin if s.is_dense else e]
             at = j * s.K + k
             add(sign * data[e], s.totals + at, s.errors + at)
             s.first[at] = grown(s.prior[at], s.totals[at], s.errors[at])
@@ -237,7 +217,7 @@ cdef void count(
                 s.ones[k * s.d + j] = s.totals[at] + s.errors[at]
     e = row.begin
     while e < row.end:
-        visits = visits_from(s, data, indices, is_dense, row, e)
+        visits = visits_from(s, data, row, e)
         at, e = visits.group * s.K + k, visits.end
         add(sign * visits.length, s.lengths + at, s.length_errors + at)
         s.mass[at] = grown(s.prior_mass[at], s.lengths[at], s.length_errors[at])
@@ -249,32 +229,20 @@ cdef void prepare(Sweep* s, Py_ssize_t k) noexcept nogil:
     cdef double rows = s.rows[k], b = s.weight[k] + s.step * rows
     cdef double logs[LANES]
     cdef Py_ssize_t K = s.K
-    s.log_share[k] = log(rows * s.learns_shares + s.concentration[k])
-    s.constant[k] = s.per_length[k] = 0
-    s.slope[k] = 1
+    cdef Prepared* of = s.of + k
+    of.log_share = log(rows * s.learns_shares + s.concentration[k])
+    of.constant, of.per_length, of.slope = 0, 0, 1
     if s.form == POISSON:
-        s.constant[k] = -s.mass[k] * log1p(1 / b)
-        s.per_length[k] = -log1p(b)
+        of.constant = -s.mass[k] * log1p(1 / b)
+        of.per_length = -log1p(b)
     elif s.form == CATEGORICAL:
-        s.constant[k] = -log_sum(s.second_prior + k, s.n_second, K, rows)
+        of.constant = -log_sum(s.second_prior + k, s.n_second, K, rows)
     elif s.form == BERNOULLI:
         add_log_noughts(s.noughts + k * s.d, s.ones + k * s.d, rows, s.d, s.most_factors, logs)
-        s.constant[k] = sum_of_lanes(logs) - s.d * log(b)
+        of.constant = sum_of_lanes(logs) - s.d * log(b)
     elif s.form == DURATIONS:
-        s.constant[k] = s.d * log_rising(b, s.step) - s.step * log_sum(s.first + k, s.d, K, 0)
-        s.slope[k] = -(b + s.step)
-
-
-cdef inline Prepared prepared(const Sweep* s, Py_ssize_t k) noexcept nogil:
-    cdef Prepared p
-    p.log_share, p.constant = s.log_share[k], s.constant[k]
-    p.per_length, p.slope = s.per_length[k], s.slope[k]
-    return p
-
-
-cdef inline void put_back(Sweep* s, const Prepared* p, Py_ssize_t k) noexcept nogil:
-    s.log_share[k], s.constant[k] = p.log_share, p.constant
-    s.per_length[k], s.slope[k] = p.per_length, p.slope
+        of.constant = s.d * log_rising(b, s.step) - s.step * log_sum(s.first + k, s.d, K, 0)
+        of.slope = -(b + s.step)
 
 
 # Rows
@@ -359,9 +327,7 @@ cdef void add_bit(Sweep* s, Py_ssize_t at, double x) noexcept nogil:
             s.logs[k] += log_rising(a[k], x) + log_rising(b[k], 1 - x) - log(b[k])
 
 
-cdef void weigh(
-    Sweep* s, const floating* data, const index* indices, bint is_dense, const Row* row
-) noexcept nogil:
+cdef void weigh(Sweep* s, const floating* data, const Row* row) noexcept nogil:
     """joint <- log of the share of each component and of the row's density under it"""
     cdef Py_ssize_t e, k, at
     cdef Visits visits
@@ -370,7 +336,7 @@ cdef void weigh(
     for e in range(row.begin, row.end):
         if data[e] == 0:
             continue
-        at = indices[e - row.begin if is_dense else e] * s.K
+        at = s.indices[e - row.begin if s.is_dense else e] * s.K
         if s.form == DURATIONS:
             multiply_growth(s.product, s.first + at, data[e], s.K)
             factor_is_in(s, 1)
@@ -381,15 +347,15 @@ cdef void weigh(
     if s.n_factors > 0:
         take_logs(s)
     for k in range(s.K):
-        s.joint[k] = s.log_share[k] + (s.constant[k] + row.length * s.per_length[k]) + (
-            s.slope[k] * s.logs[k])
+        s.joint[k] = s.of[k].log_share + (s.of[k].constant + row.length * s.of[k].per_length) + (
+            s.of[k].slope * s.logs[k])
     if s.form != MULTINOMIAL:
         return
     for k in range(s.K):
         s.logs[k] = 0
     e = row.begin
     while e < row.end:
-        visits = visits_from(s, data, indices, is_dense, row, e)
+        visits = visits_from(s, data, row, e)
         add_rising(s, s.mass + visits.group * s.K, visits.length)
         e = visits.end
     if s.n_factors > 0:
@@ -414,10 +380,10 @@ cdef inline int choose(const double* weights, Py_ssize_t K, double point) noexce
 # Sweep
 # -----
 
-cdef inline Row row_of(const floating* data, const index* indptr, Py_ssize_t i) noexcept nogil:
+cdef inline Row row_of(const Sweep* s, const floating* data, Py_ssize_t i) noexcept nogil:
     cdef Row row
     cdef Py_ssize_t e
-    row.begin, row.end, row.length = indptr[i], indptr[i + 1], 0
+    row.begin, row.end, row.length = s.indptr[i], s.indptr[i + 1], 0
     for e in range(row.begin, row.end):
         row.length += data[e]
     return row
@@ -452,8 +418,7 @@ cdef int factors_per_log(const Sweep* s, const floating* data, Py_ssize_t n_valu
     return <int> fmin(MOST_FACTORS, fmax(1, LARGEST_LOG / fmax(log_range, 1)))
 
 
-cdef int begin(Sweep* s, const floating* data, const index* indices, const index* indptr,
-               bint is_dense, const int* labels, Py_ssize_t n) noexcept nogil:
+cdef void begin(Sweep* s, const floating* data, const int* labels, Py_ssize_t n) noexcept nogil:
     """Count all rows where they are."""
     cdef Py_ssize_t i, k, at, size = s.d * s.K
     cdef Row row
@@ -472,16 +437,15 @@ cdef int begin(Sweep* s, const floating* data, const index* indices, const index
             s.ones[i] = 0
             s.noughts[i % s.K * s.d + i // s.K] = s.second_prior[i]
     for i in range(n):
-        row = row_of(data, indptr, i)
-        count(s, data, indices, is_dense, &row, labels[i], 1)
+        row = row_of(s, data, i)
+        count(s, data, &row, labels[i], 1)
     for k in range(s.K):
         prepare(s, k)
-    return 0
 
 
 cdef double take_turns(
-    Sweep* s, const floating* data, const index* indices, const index* indptr, bint is_dense,
-    const double* log_density, const double* uniforms, int* labels, Py_ssize_t n,
+    Sweep* s, const floating* data, const double* log_density, const double* uniforms, int* labels,
+    Py_ssize_t n,
 ) noexcept nogil:
     """Let each row leave, be drawn anew and join; the sum of log(weights)."""
     cdef double result = 0, maximum, total
@@ -490,21 +454,21 @@ cdef double take_turns(
     cdef Row row
     cdef Prepared before
     for i in range(n):
-        row, old = row_of(data, indptr, i), labels[i]
-        before = prepared(s, old)
-        count(s, data, indices, is_dense, &row, old, -1)
+        row, old = row_of(s, data, i), labels[i]
+        before = s.of[old]
+        count(s, data, &row, old, -1)
         prepare(s, old)
-        weigh(s, data, indices, is_dense, &row)
+        weigh(s, data, &row)
         for k in range(s.n_known):
-            s.joint[s.known[k]] = s.log_share[s.known[k]] + log_density[i * s.n_known + k]
+            s.joint[s.known[k]] = s.of[s.known[k]].log_share + log_density[i * s.n_known + k]
         exp_columns(s.joint, s.K, 1, 1, &maximum, &total)
         result += maximum + log(total)
         # Where no component has the row it stays.
         if total > 0:
             labels[i] = choose(s.joint, s.K, uniforms[i] * total)
-        count(s, data, indices, is_dense, &row, labels[i], 1)
+        count(s, data, &row, labels[i], 1)
         if labels[i] == old:
-            put_back(s, &before, old)
+            s.of[old] = before
         else:
             prepare(s, labels[i])
     return result
@@ -512,8 +476,8 @@ cdef double take_turns(
 
 def collapsed_sweep(
     const floating[::1] data,               # IN (n_non_zeros,)
-    const index[::1] indices,               # IN (n_non_zeros,), or (d,) if they are those of all
-    const index[::1] indptr,                # IN (n + 1,)
+    const int32_t[::1] indices,             # IN (n_non_zeros,), or (d,) if they are those of all
+    const int64_t[::1] indptr,              # IN (n + 1,)
     bint is_dense,                          # every row has a value for each column
     int form,
     Py_ssize_t group,                       # columns of a group: d, unless form is MULTINOMIAL
@@ -566,16 +530,15 @@ def collapsed_sweep(
     s.known = &known[0] if s.n_known > 0 else NULL
     cdef const double* densities = &log_density[0, 0] if s.n_known > 0 else NULL
     cdef const floating* values = &data[0] if data.shape[0] > 0 else NULL
-    cdef const index* columns = &indices[0] if indices.shape[0] > 0 else NULL
+    s.indices, s.indptr = &indices[0] if indices.shape[0] > 0 else NULL, &indptr[0]
+    s.is_dense = is_dense
     cdef Arena arena = counting_arena()
     lay_out(&s, &arena)
     cdef void* scratch = allocate(&arena)
     lay_out(&s, &arena)
     with nogil:
         s.most_factors = factors_per_log(&s, values, data.shape[0], n)
-        begin(&s, values, columns, &indptr[0], is_dense, &labels[0], n)
-        result = take_turns(
-            &s, values, columns, &indptr[0], is_dense, densities, &uniforms[0], &labels[0], n
-        )
+        begin(&s, values, &labels[0], n)
+        result = take_turns(&s, values, densities, &uniforms[0], &labels[0], n)
     free(scratch)
     return result / n - log((n - 1) * learns_shares + prior_rows)

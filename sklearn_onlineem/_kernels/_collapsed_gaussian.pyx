@@ -20,11 +20,10 @@ means, infinite degrees of known covariances S, which are what all of this tends
 
 from cython cimport floating
 from libc.math cimport INFINITY, M_PI, isfinite, isinf, log, log1p, sqrt
-from libc.stdlib cimport free
 from libc.string cimport memset
 from numpy cimport PyArray_NDIM, ndarray
 
-from ._arena cimport Arena, allocate, counting_arena, take_doubles
+from ._arena cimport Arena, allocate, counting_arena, free, take_doubles, take_each
 from ._arrays cimport extent, readable, require
 from ._gamma_functions cimport log_rising
 
@@ -51,6 +50,8 @@ cdef struct Problem:
     Py_ssize_t P                # ... of whole tiles
     Py_ssize_t lanes            # components of a tile
     Py_ssize_t width            # scatters along axes: how many each has; matrices: 0
+    Py_ssize_t n_entries        # of a scatter,
+    Py_ssize_t n_pivots         # ... and of them on the diagonal
     bint is_shared              # a scatter of all components
     bint are_known              # scatters of all are covariances, which rows do not change,
     bint is_any_known           # ... or of some
@@ -92,19 +93,15 @@ cdef Components lay_out(const Problem* problem, Arena* arena) noexcept nogil:
     cdef Components c
     cdef Py_ssize_t d = problem.d, P = problem.P
     cdef Py_ssize_t n_scatters = 1 if problem.is_shared else P
-    cdef Py_ssize_t n_entries = problem.width if problem.width else triangle_size(d)
-    c.counts, c.base = take_doubles(arena, P), take_doubles(arena, P)
-    c.power, c.rho = take_doubles(arena, P), take_doubles(arena, P)
-    c.own_base = take_doubles(arena, P)
-    c.own_power, c.log_det = take_doubles(arena, P), take_doubles(arena, P)
-    c.squares, c.spread = take_doubles(arena, P), take_doubles(arena, P)
-    c.weights, c.running = take_doubles(arena, P), take_doubles(arena, P)
-    c.means, c.v = take_doubles(arena, d * P), take_doubles(arena, d * P)
-    c.factors = take_doubles(arena, n_scatters * n_entries)
-    c.inverses = take_doubles(arena, n_scatters * (problem.width if problem.width else d))
-    c.w, c.row = take_doubles(arena, d), take_doubles(arena, d)
+    take_each(
+        arena, P, &c.counts, &c.base, &c.power, &c.rho, &c.own_base, &c.own_power, &c.log_det,
+        &c.squares, &c.spread, &c.weights, &c.running,
+    )
+    take_each(arena, d * P, &c.means, &c.v)
+    take_each(arena, n_scatters * problem.n_entries, &c.factors, &c.second)
+    c.inverses = take_doubles(arena, n_scatters * problem.n_pivots)
+    take_each(arena, d, &c.w, &c.row)
     c.first = take_doubles(arena, problem.K * d)
-    c.second = take_doubles(arena, n_scatters * n_entries)
     return c
 
 
@@ -122,22 +119,23 @@ cdef inline Py_ssize_t stride_of(const Problem* problem) noexcept nogil:
     return 1 if problem.is_shared else problem.lanes
 
 
+cdef inline Py_ssize_t place_of(
+    const Problem* problem, Py_ssize_t k, Py_ssize_t size
+) noexcept nogil:
+    """Where the first of `size` entries of a component's scatter is."""
+    return 0 if problem.is_shared else k // problem.lanes * problem.lanes * size + k % problem.lanes
+
+
 cdef inline double* factor_of(
     const Problem* problem, const Components* c, Py_ssize_t k
 ) noexcept nogil:
-    if problem.is_shared:
-        return c.factors
-    cdef Py_ssize_t size = problem.width if problem.width else triangle_size(problem.d)
-    return c.factors + k // problem.lanes * problem.lanes * size + k % problem.lanes
+    return c.factors + place_of(problem, k, problem.n_entries)
 
 
 cdef inline double* inverses_of(
     const Problem* problem, const Components* c, Py_ssize_t k
 ) noexcept nogil:
-    if problem.is_shared:
-        return c.inverses
-    cdef Py_ssize_t size = problem.width if problem.width else problem.d
-    return c.inverses + k // problem.lanes * problem.lanes * size + k % problem.lanes
+    return c.inverses + place_of(problem, k, problem.n_pivots)
 
 
 cdef inline double* log_det_of(
@@ -190,8 +188,7 @@ cdef inline void deviate(
 cdef inline double* second_of(
     const Problem* problem, const Components* c, Py_ssize_t k
 ) noexcept nogil:
-    cdef Py_ssize_t size = problem.width if problem.width else triangle_size(problem.d)
-    return c.second + (0 if problem.is_shared else k * size)
+    return c.second + (0 if problem.is_shared else k * problem.n_entries)
 
 
 cdef void add_square(const Problem* problem, const double* w, double* second) noexcept nogil:
@@ -270,8 +267,7 @@ cdef bint gather(
     const Problem* problem, const Components* c, Py_ssize_t only, Py_ssize_t without
 ) noexcept nogil:
     """Make one component, or all, of the prior and of rows; return whether they are proper."""
-    cdef Py_ssize_t k, d = problem.d
-    cdef Py_ssize_t size = problem.width if problem.width else triangle_size(d)
+    cdef Py_ssize_t k, d = problem.d, size = problem.n_entries
     cdef bint proper = True, is_empty = only != ALL and c.counts[only] == 1
     if problem.is_shared:
         only = ALL
@@ -329,7 +325,7 @@ cdef void refresh(const Problem* problem, const Components* c, Py_ssize_t k) noe
 
 cdef void pad(const Problem* problem, const Components* c) noexcept nogil:
     """Components that pad a tile have distance 0, and no weight."""
-    cdef Py_ssize_t k, j, size = problem.width if problem.width else problem.d
+    cdef Py_ssize_t k, j
     cdef Py_ssize_t stride = stride_of(problem)
     cdef double* factor
     for k in range(problem.K, problem.P):
@@ -339,9 +335,9 @@ cdef void pad(const Problem* problem, const Components* c) noexcept nogil:
         if problem.is_shared:
             continue
         factor = factor_of(problem, c, k)
-        for j in range(size):
+        for j in range(problem.n_pivots):
             inverses_of(problem, c, k)[j * stride] = 1
-        for j in range(problem.width if problem.width else triangle_size(problem.d)):
+        for j in range(problem.n_entries):
             factor[j * stride] = 0
 
 
@@ -599,6 +595,8 @@ def sweep(
         require(n_scatters in (1, K) and last == d, "scatters")
         problem.is_shared = n_scatters < K
         problem.scatter = readable(scatter, n_scatters * d * d)
+    problem.n_pivots = problem.width if problem.width else d
+    problem.n_entries = problem.width if problem.width else triangle_size(d)
     problem.origin, problem.weight, problem.degrees = &origin[0], &weight[0], &degrees[0]
     problem.mean, problem.concentration = &mean[0, 0], &concentration[0]
     problem.labels, problem.X, problem.is_float = &labels[0], &X[0, 0], floating is float

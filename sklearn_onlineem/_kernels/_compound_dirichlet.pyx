@@ -16,13 +16,13 @@ the Hessian is psi'(a_0) 11' - diag(psi'(a_j)), which is inverted in O(d).
 
 from cython cimport floating
 from cython.parallel cimport prange
+from libc.limits cimport INT_MAX
 from libc.math cimport exp, fabs, fmax, fmin, log
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy
 from numpy cimport ndarray
 
-from ._arena cimport allocate_doubles
+from ._arena cimport allocate_doubles, free
 from ._arrays cimport extent, fits, readable, readable_integers, require, writable
 from ._gamma_functions cimport (
     Polygamma, digamma_difference, log_term, polygamma, trigamma_difference,
@@ -31,10 +31,6 @@ from ._openmp cimport busy_threads
 from ._simd cimport restricted, simd_void
 
 from _simd_h cimport log_double, small_counts, sum_of
-
-ctypedef fused index:
-    int32_t
-    int64_t
 
 cdef enum:
     LARGEST_TABLED = 64         # count of a word that may share its event
@@ -62,7 +58,7 @@ cdef inline bint is_tabled(double count, Py_ssize_t largest) noexcept nogil:
 
 
 cdef int check_documents(
-    const floating[::1] data, const index[::1] indices, const index[::1] indptr, bint is_dense,
+    const floating[::1] data, const int32_t[::1] indices, const int64_t[::1] indptr, bint is_dense,
     Py_ssize_t d,
 ) except -1:
     cdef Py_ssize_t n = indptr.shape[0] - 1, i
@@ -79,8 +75,8 @@ cdef int check_documents(
 
 def largest_counts(
     const floating[::1] data,       # IN (n_non_zeros,)
-    const index[::1] indices,       # IN (n_non_zeros,), or (d,) if they are those of every row
-    const index[::1] indptr,        # IN (n + 1,)
+    const int32_t[::1] indices,     # IN (n_non_zeros,), or (d,) if they are those of every row
+    const int64_t[::1] indptr,      # IN (n + 1,)
     bint is_dense,                  # every row has an entry for each word
     int64_t[::1] largest,           # INOUT (d + 1,), zeros
 ):
@@ -102,12 +98,12 @@ def largest_counts(
 
 def encode(
     const floating[::1] data,       # IN (n_non_zeros,)
-    const index[::1] indices,       # IN (n_non_zeros,), or (d,) if they are those of every row
-    const index[::1] indptr,        # IN (n + 1,)
+    const int32_t[::1] indices,     # IN (n_non_zeros,), or (d,) if they are those of every row
+    const int64_t[::1] indptr,      # IN (n + 1,)
     bint is_dense,                  # as before
     const int64_t[::1] first,       # IN (d + 2,): cumulated `largest`, from 0
     int64_t[::1] number,            # INOUT (first[d + 1],), zeros: 1 + event of a tabled count
-    int64_t[::1] events,            # OUT (n_non_zeros + n,)
+    int32_t[::1] events,            # OUT (n_non_zeros + n,)
     int64_t[::1] pointers,          # OUT (n + 1,)
     int64_t[::1] words,             # OUT (n_non_zeros + n,), of the events
     double[::1] counts,             # OUT (n_non_zeros + n,), of the events
@@ -129,15 +125,16 @@ def encode(
                     length += data[e]
                     j = indices[e - indptr[i] if is_dense else e]
                     if filled < room:
-                        events[filled] = event_of(
+                        events[filled] = <int32_t> event_of(
                             j, data[e], first, number, words, counts, &n_events)
                     filled += 1
             if length > 0:
                 if filled < room:
-                    events[filled] = event_of(d, length, first, number, words, counts, &n_events)
+                    events[filled] = <int32_t> event_of(
+                        d, length, first, number, words, counts, &n_events)
                 filled += 1
             pointers[i + 1] = filled
-    require(filled <= room, "room for the events of all words and lengths")
+    require(filled <= room and n_events <= INT_MAX, "room for the events of all words and lengths")
     return n_events
 
 
@@ -161,8 +158,8 @@ cdef inline int64_t event_of(
 
 def count_events(
     const floating[::1] data,       # IN (n_non_zeros,)
-    const index[::1] indices,       # IN (n_non_zeros,), or (d,) if they are those of every row
-    const index[::1] indptr,        # IN (n + 1,)
+    const int32_t[::1] indices,     # IN (n_non_zeros,), or (d,) if they are those of every row
+    const int64_t[::1] indptr,      # IN (n + 1,)
     bint is_dense,                  # every row has an entry for each word
     const double[::1] weights,      # IN (n,) or (0,)
     double[:, ::1] table,           # INOUT (most + 1, d), zeros: weight of counts 0, 1, ...

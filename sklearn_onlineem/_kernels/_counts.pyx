@@ -9,23 +9,19 @@ meets K contiguous numbers.
 from cython cimport floating
 from cython.parallel cimport parallel, prange
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free
 from libc.string cimport memset
 from numpy cimport NPY_DOUBLE, NPY_FLOAT, ndarray
 
 from ._arena cimport (
-    Arena, allocate, arena_of, counting_arena, padded, take, take_arenas, take_doubles,
+    Arena, allocate, arena_of, counting_arena, free, padded, take, take_arenas, take_doubles,
 )
 from ._arrays cimport extent, readable, require, writable
-from ._openmp cimport add_up, count_slabs, first_block, omp_get_thread_num
+from ._gamma_functions cimport log_gamma
+from ._openmp cimport add_up, busy_threads, count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport Task, finish_block, task_of
 
 from _counts_h cimport COUNTS_TILE, gather_rows, scatter_rows
-from _simd_h cimport transpose
-
-ctypedef fused index:
-    int32_t
-    int64_t
+from _simd_h cimport small_counts, transpose
 
 
 cdef enum:
@@ -132,7 +128,7 @@ cdef void pad(
 
 
 cdef inline void add_block(
-    Shape* shape, const floating* data, const index* indices, const index* indptr, Py_ssize_t B,
+    Shape* shape, const floating* data, const int32_t* indices, const int64_t* indptr, Py_ssize_t B,
     const floating* shares, void* sums,
 ) noexcept nogil:
     """Add the outer products of a block's rows and shares to a slab's sums."""
@@ -184,7 +180,7 @@ cdef double normalise_rows(
 
 cdef double pass_over_slab(
     Shape* shape, const Task* task, const Memory* memory, Py_ssize_t slab, const floating* data,
-    const index* indices, const index* indptr, void* sums,
+    const int32_t* indices, const int64_t* indptr, void* sums,
 ) noexcept nogil:
     """Log joint, or `given` responsibilities; then normalise, sum and write out, as wanted."""
     cdef Arena arena = arena_of(memory.threads, omp_get_thread_num(), &memory.counted)
@@ -227,7 +223,7 @@ cdef double pass_over_slab(
 
 # Whether indices lie in the table is up to the caller: `_rows.csr_form` looks at them once.
 cdef int check_rows(
-    const floating[::1] data, const index[::1] indices, const index[::1] indptr
+    const floating[::1] data, const int32_t[::1] indices, const int64_t[::1] indptr
 ) except -1:
     cdef Py_ssize_t n = indptr.shape[0] - 1
     require(indices.shape[0] == data.shape[0], "data and indices are of the same non-zeros")
@@ -237,8 +233,8 @@ cdef int check_rows(
 
 def mixture_pass(
     const floating[::1] data,       # IN (n_non_zeros,)
-    const index[::1] indices,       # IN (n_non_zeros,)
-    const index[::1] indptr,        # IN (n + 1,)
+    const int32_t[::1] indices,     # IN (n_non_zeros,)
+    const int64_t[::1] indptr,      # IN (n + 1,)
     ndarray natural_T,              # IN (d, K); None: responsibilities are given
     ndarray offset,                 # IN (K,), or None
     tuple task,                     # IN, OUT: see `_responsibilities.Task`
@@ -266,7 +262,7 @@ def mixture_pass(
     cdef double* totals = writable(totals_T, d * K) if wants_sums else NULL
     # A matrix without any non-zero has nothing to point at.
     cdef const floating* values = &data[0] if data.shape[0] > 0 else NULL
-    cdef const index* columns = &indices[0] if data.shape[0] > 0 else NULL
+    cdef const int32_t* columns = &indices[0] if data.shape[0] > 0 else NULL
     cdef double log_likelihood
     cdef Py_ssize_t n_rows = 1 + d if wants_sums else 0
     cdef Arena arena = counting_arena()
@@ -293,3 +289,91 @@ def mixture_pass(
         log_likelihood = add_up(memory.log_likelihoods, shape.n_slabs, 1)
         free(scratch)
     return log_likelihood
+
+
+# Log factorials, which are base measures of counts
+# -------------------------------------------------
+
+# Most counts are small integers, and a table spares them the logarithm of the gamma function. The
+# rows of a block are looked up together if all their counts are in it.
+cdef enum:
+    TABLE_SIZE = 1024
+    LOOKED_UP = 4096        # counts of a block
+
+cdef double[TABLE_SIZE] LOG_FACTORIALS
+
+cdef int _count
+for _count in range(TABLE_SIZE):
+    LOG_FACTORIALS[_count] = log_gamma(_count + 1.0)
+
+
+cdef inline double log_factorial(double x) noexcept nogil:
+    if 0 <= x < TABLE_SIZE and x == <int> x:
+        return LOG_FACTORIALS[<int> x]
+    return log_gamma(x + 1)
+
+
+cdef inline double sum_looked_up(const int32_t* counts, Py_ssize_t n, double* total) noexcept nogil:
+    """sum_j log Gamma(x_j + 1) of small counts; total <- sum_j x_j"""
+    cdef double result = 0
+    cdef int32_t small_total = 0
+    cdef Py_ssize_t j
+    for j in range(n):
+        result += LOG_FACTORIALS[counts[j]]
+        small_total += counts[j]
+    total[0] = small_total
+    return result
+
+
+cdef double sum_computed(const floating* counts, Py_ssize_t n, double* total) noexcept nogil:
+    """sum_j log Gamma(x_j + 1) of any counts; total <- sum_j x_j"""
+    cdef double result = 0
+    cdef Py_ssize_t j
+    total[0] = 0
+    for j in range(n):
+        result += log_factorial(counts[j])
+        total[0] += counts[j]
+    return result
+
+
+cdef void sum_log_factorials(
+    const floating* counts, const int64_t* indptr, Py_ssize_t first, Py_ssize_t last,
+    bint minus_that_of_the_sum, double* out,
+) noexcept nogil:
+    """Of some rows."""
+    cdef Py_ssize_t start = indptr[first], stop = indptr[last]
+    cdef int32_t[LOOKED_UP] small
+    cdef bint are_small = stop - start <= LOOKED_UP and small_counts(
+        counts + start, stop - start, TABLE_SIZE - 1, small)
+    cdef double result, total
+    cdef Py_ssize_t i, n
+    for i in range(first, last):
+        n = indptr[i + 1] - indptr[i]
+        if are_small:
+            result = sum_looked_up(small + (indptr[i] - start), n, &total)
+        else:
+            result = sum_computed(counts + indptr[i], n, &total)
+        out[i] = log_factorial(total) - result if minus_that_of_the_sum else result
+
+
+def log_factorial_sums(
+    const floating[::1] counts,     # IN (n_counts,)
+    const int64_t[::1] indptr,      # IN (n + 1,): where rows begin and end
+    bint minus_that_of_the_sum,
+    double[::1] out,                # OUT (n,)
+    int n_threads,
+):
+    """sum_j log Gamma(x_nj + 1) for every row; or log Gamma(sum_j x_nj + 1) less that."""
+    cdef Py_ssize_t n = indptr.shape[0] - 1, n_counts = counts.shape[0], block
+    cdef const floating* counts_or_null = &counts[0] if n_counts > 0 else NULL
+    require(n > 0 and n_threads > 0, "rows, threads")
+    require(out.shape[0] == n, "there is a sum for each row")
+    require(indptr[0] == 0 and indptr[n] == n_counts, "pointers of all counts")
+    # Blocks half full on average, so that few with uneven rows are too full.
+    cdef Py_ssize_t B = max(1, min(n, LOOKED_UP // 2 * n // max(1, n_counts)))
+    cdef Py_ssize_t n_blocks = (n + B - 1) // B
+    n_threads = busy_threads(n_threads, n_blocks)
+    for block in prange(n_blocks, nogil=True, schedule="static", num_threads=n_threads,
+                        use_threads_if=n_threads > 1):
+        sum_log_factorials(counts_or_null, &indptr[0], block * B, min(n, (block + 1) * B),
+                           minus_that_of_the_sum, &out[0])

@@ -81,23 +81,19 @@ SIMD_UNUSED static NoiseSpace lay_out_noise(const NoiseTask *task, Arena *arena)
     space.gains = take_doubles(arena, n * W);
     space.precisions = take_doubles(arena, n);
     space.errors = take_doubles(arena, n * M);
-    space.square = take_doubles(arena, k * W);
-    space.work = take_doubles(arena, k * W);
-    space.columns = take_doubles(arena, k * M);
-    space.moved = take_doubles(arena, k * M);
+    take_each(arena, k * W, &space.square, &space.work, &space.turned);
+    take_each(arena, k * M, &space.columns, &space.moved);
     space.triangle = take_doubles(arena, task->q * M);
     space.inverse = take_doubles(arena, task->q);
     space.block = take_doubles(arena, ROWS_OF_BLOCK * M);
     space.row = take_doubles(arena, M);
     space.states = take_doubles(arena, (task->keeps > 0) * task->T * k * M);
     space.spreads = take_doubles(arena, (task->keeps > 0) * task->T * k * W);
-    space.turned = take_doubles(arena, k * W);
     space.crosswise = take_doubles(arena, (task->q + task->S) * W);
     return space;
 }
 
-SIMD_INLINE void add_scaled(
-    double factor, const double *x, const ptrdiff_t n, double *RESTRICT out)
+SIMD_INLINE void add_scaled(double factor, const double *x, const ptrdiff_t n, double *RESTRICT out)
 {
     for (ptrdiff_t i = 0; i < n; i++) out[i] += factor * x[i];
 }
@@ -400,7 +396,8 @@ SIMD_UNUSED static void copy_pairs(const NoiseTask *task, const NoiseSums *sums,
 }
 
 /* Squares (k + d,) of noise are added, from slopes. */
-SIMD_UNUSED static void add_squares_of_noise(const NoiseTask *task, const double *slopes, double *squares)
+SIMD_UNUSED static void add_squares_of_noise(
+    const NoiseTask *task, const double *slopes, double *squares)
 {
     const ptrdiff_t k = task->k, d = task->d;
     for (ptrdiff_t i = 0; i < k + d; i++) {
@@ -412,33 +409,29 @@ SIMD_UNUSED static void add_squares_of_noise(const NoiseTask *task, const double
     }
 }
 
-/* The usual widths are constants, so that the compiler unrolls the loops. */
-SIMD_CLONES SIMD_UNUSED static void filter_noise(const NoiseTask *task, NoiseSpace *space)
+SIMD_INLINE void expect_noise_sized(
+    const NoiseTask *task, NoiseSpace *space, NoiseSums *sums, double *log_likelihoods,
+    const ptrdiff_t W, const ptrdiff_t M)
 {
-    const ptrdiff_t W = task->W, M = task->M;
-    if (W == 4 && M == 4) filter_noise_sized(task, space, 4, 4);
-    else if (W == 8 && M == 8) filter_noise_sized(task, space, 8, 8);
-    else if (W == 16 && M == 16) filter_noise_sized(task, space, 16, 16);
-    else filter_noise_sized(task, space, W, M);
+    filter_noise_sized(task, space, W, M);
+    solve_noise_sized(task, space, M, log_likelihoods);
+    smooth_noise_sized(task, space, W, M, sums);
 }
 
-SIMD_CLONES SIMD_UNUSED static void solve_noise(
-    const NoiseTask *task, const NoiseSpace *space, double *log_likelihoods)
+/* The log-likelihoods of sequences are added, and sums are of all. The usual widths are constants, so
+ * that the compiler unrolls the loops. */
+SIMD_CLONES SIMD_UNUSED static void expect_noise(
+    const NoiseTask *task, NoiseSpace *space, NoiseSums *sums, double *log_likelihoods)
 {
-    if (task->M == 4) solve_noise_sized(task, space, 4, log_likelihoods);
-    else if (task->M == 8) solve_noise_sized(task, space, 8, log_likelihoods);
-    else if (task->M == 16) solve_noise_sized(task, space, 16, log_likelihoods);
-    else solve_noise_sized(task, space, task->M, log_likelihoods);
-}
-
-SIMD_CLONES SIMD_UNUSED static void smooth_noise(
-    const NoiseTask *task, NoiseSpace *space, NoiseSums *sums)
-{
-    const ptrdiff_t W = task->W, M = task->M;
-    if (W == 4 && M == 4) smooth_noise_sized(task, space, 4, 4, sums);
-    else if (W == 8 && M == 8) smooth_noise_sized(task, space, 8, 8, sums);
-    else if (W == 16 && M == 16) smooth_noise_sized(task, space, 16, 16, sums);
-    else smooth_noise_sized(task, space, W, M, sums);
+    const ptrdiff_t k = task->k, W = task->W, M = task->M;
+    set_zero(k + task->d, sums->slopes);
+    set_zero(k * (2 * W + 2), sums->pairs);
+    set_zero(k, sums->origin);
+    start_noise(task, space);
+    if (W == 4 && M == 4) expect_noise_sized(task, space, sums, log_likelihoods, 4, 4);
+    else if (W == 8 && M == 8) expect_noise_sized(task, space, sums, log_likelihoods, 8, 8);
+    else if (W == 16 && M == 16) expect_noise_sized(task, space, sums, log_likelihoods, 16, 16);
+    else expect_noise_sized(task, space, sums, log_likelihoods, W, M);
 }
 
 /* A climb over standard deviations by quasi-Newton steps, as 0 is an ordinary maximum of these, and
@@ -489,27 +482,12 @@ SIMD_UNUSED static void lay_out_sums(const NoiseTask *task, NoiseSums *sums, Are
 
 SIMD_UNUSED static void lay_out_climb(const NoiseTask *task, Climb *climb, Arena *arena)
 {
-    double **arrays[] = {&climb->raw,   &climb->values,      &climb->score,    &climb->there,
-                         &climb->work,  &climb->score_there, &climb->direction};
     lay_out_sums(task, &climb->sums, arena);
     climb->A = take_doubles(arena, task->k * task->k);
     climb->totals = take_doubles(arena, task->S);
-    for (int i = 0; i < 7; i++) *arrays[i] = take_doubles(arena, climb->n);
+    take_each(arena, climb->n, &climb->raw, &climb->values, &climb->score, &climb->there,
+              &climb->work, &climb->score_there, &climb->direction);
     climb->inverse = take_doubles(arena, climb->n * climb->n);
-}
-
-/* The log-likelihoods of sequences are added, and sums are of all. */
-SIMD_UNUSED static void expect_noise(
-    const NoiseTask *task, NoiseSpace *space, NoiseSums *sums, double *log_likelihoods)
-{
-    const ptrdiff_t k = task->k;
-    set_zero(k + task->d, sums->slopes);
-    set_zero(k * (2 * task->W + 2), sums->pairs);
-    set_zero(k, sums->origin);
-    start_noise(task, space);
-    filter_noise(task, space);
-    solve_noise(task, space, log_likelihoods);
-    smooth_noise(task, space, sums);
 }
 
 /* The model at values, and slopes by variances and coefficients there. */

@@ -6,25 +6,19 @@ and share covariances; values of a row are read one by one. So a climb to the li
 few passes of this kernel.
 """
 
-from libc.stdlib cimport free
 from numpy cimport ndarray
 
-from ._arena cimport Arena, allocate, counting_arena
+from ._arena cimport Arena, allocate, counting_arena, free
 from ._arrays cimport extent, readable, readable_integers, require, writable
 
 from _disturbances_h cimport (
     Climb, NoiseSpace, NoiseSums, NoiseTask, add_squares_of_noise, climb_noise, copy_pairs,
     expect_noise, lay_out_climb, lay_out_noise, lay_out_sums,
 )
+from _simd_h cimport padded_width
 
 
-cdef Py_ssize_t padded(Py_ssize_t n) noexcept nogil:
-    return 4 if n <= 4 else (n + 7) // 8 * 8
-
-
-cdef NoiseTask task_of(
-    ndarray X, tuple system, tuple first, ndarray diffuse, int keeps
-) except *:
+cdef NoiseTask task_of(ndarray X, tuple system, tuple first, ndarray diffuse, int keeps) except *:
     """Return the task of the kernels below, without variances."""
     cdef NoiseTask task
     task.keeps = keeps
@@ -32,7 +26,7 @@ cdef NoiseTask task_of(
     task.T, task.d, task.S = extent(X, 0), extent(X, 1), extent(X, 2)
     task.k, task.q = extent(b, 0), extent(diffuse, 0)
     require(task.T > 0 and task.d > 0 and task.S > 0 and task.k > 0, "rows; columns; states")
-    task.W, task.M = padded(task.k), padded(task.q + task.S)
+    task.W, task.M = padded_width(task.k), padded_width(task.q + task.S)
     task.X = readable(X, task.T * task.d * task.S)
     task.A, task.b = readable(A, task.k**2), readable(b, task.k)
     task.C, task.offset = readable(C, task.d * task.k), readable(offset, task.d)

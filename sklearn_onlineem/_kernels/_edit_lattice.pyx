@@ -11,11 +11,10 @@ kept, and what lies between is done again on the way back.
 from libc.math cimport INFINITY, log, sqrt
 from libc.limits cimport INT_MAX
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from ._arena cimport (
-    Arena, allocate, allocate_doubles, counting_arena, take, take_doubles,
+    Arena, allocate, allocate_doubles, counting_arena, free, take, take_doubles, take_each,
 )
 from ._arrays cimport require
 from ._openmp cimport (
@@ -85,41 +84,52 @@ cdef struct Group:
     double* V                       # (R, m + 1, W)
 
 
-def expected_operations(
+def lattice_pass(
     const int[::1] sources,                 # IN: symbols of all sources
     const int64_t[::1] source_offsets,      # IN
     const int[::1] targets,                 # IN
     const int64_t[::1] target_offsets,      # IN
     const int64_t[:, ::1] pairs,            # IN (n, 2): indices of a source and a target
-    const double[:, ::1] weights,           # IN (B, B), or (1, 2): match and mismatch
+    const double[:, ::1] weights,           # IN (B, B), or (1, 2): match and mismatch; logarithms
+                                            #  if best
     const double[::1] log_deletions,        # IN (B,) or (1,)
     const double[::1] log_insertions,       # IN (B,) or (1,)
-    const double[::1] uniforms,             # IN: to draw paths instead; empty for expectations
-    const int64_t[::1] first_uniforms,      # IN (n,), or empty
+    bint best,                              # of the best path alone, instead of all
     bint wide,                              # whether pairs share lattices
-    double[::1] log_likelihoods,            # OUT (n,), but for the end
-    double[:, ::1] kinds,                   # OUT (n, 4), or empty
-    double[::1] sums,                       # OUT (B * B + 2 B,): of all pairs; or empty
+    double[::1] log_weights,                # OUT (n,): log p, but for the end
+    double[:, ::1] kinds,                   # OUT (n, 4), or empty: operations; None: not wanted
+    double[::1] sums,                       # OUT (B * B + 2 B,): ... of all pairs; empty, or None
+    const double[::1] uniforms,             # IN: to draw paths; None: expected operations
+    const int64_t[::1] first_uniforms,      # IN (n,), or None
     int n_threads,
 ):
-    """Expected or drawn operations: by pair and kind with two weights, else by symbols."""
+    """Log-probabilities of pairs by all paths, or the best one; expected or drawn operations.
+
+    With two weights, operations are by pair and kind, else by symbols. Without any, only a row of a
+    lattice is kept.
+    """
     cdef Call call = call_of(sources, source_offsets, targets, target_offsets, pairs, weights,
                              log_deletions, log_insertions, wide)
     cdef Py_ssize_t B = weights.shape[0], n = pairs.shape[0]
-    require(log_likelihoods.shape[0] == n and n_threads > 0, "a likelihood for each pair; threads")
+    require(log_weights.shape[0] == n and n_threads > 0, "a result for each pair; threads")
+    call.log_weights, call.is_best = &log_weights[0], best
+    if kinds is None:
+        call.slabs = slabs_of(
+            call.n_groups, 1, call.n_groups, busy_threads(n_threads, call.n_groups))
+        walk_groups(&call, weigh_group, False, NULL)
+        return
     if call.lattice.tied:
         require(kinds.shape[0] == n and kinds.shape[1] == N_KINDS and sums.shape[0] == 0,
                 "with two weights, results are by kind")
     else:
         require(kinds.shape[0] == 0 and sums.shape[0] == B * B + 2 * B,
                 "with a table of weights, results are by symbols")
-    require(uniforms.shape[0] == 0 or first_uniforms.shape[0] == n,
-            "a place among the uniform numbers for each pair")
     call.n_sums = sums.shape[0]
-    if uniforms.shape[0] > 0:
+    if uniforms is not None:
+        require(uniforms.shape[0] > 0 and first_uniforms.shape[0] == n,
+                "a place among the uniform numbers for each pair")
         call.uniforms, call.first_uniforms = &uniforms[0], &first_uniforms[0]
     call.kinds = NULL if kinds.shape[0] == 0 else &kinds[0, 0]
-    call.log_weights = &log_likelihoods[0]
     call.slabs = slabs_of(call.n_groups, 1, count_slabs(call.n_groups, call.n_sums), n_threads)
     walk_groups(&call, expect_group, True, &sums[0] if call.n_sums > 0 else NULL)
 
@@ -136,30 +146,6 @@ cdef int walk_groups(Call* call, OfBlock of_group, bint posterior, double* sums)
             memcpy(sums, call.slabs.sums, call.n_sums * sizeof(double))
         free(scratch)
     return 0
-
-
-def log_weights(
-    const int[::1] sources,                 # IN: symbols of all sources
-    const int64_t[::1] source_offsets,      # IN
-    const int[::1] targets,                 # IN
-    const int64_t[::1] target_offsets,      # IN
-    const int64_t[:, ::1] pairs,            # IN (n, 2): indices of a source and a target
-    const double[:, ::1] weights,           # IN (B, B), or (1, 2); logarithms if best
-    const double[::1] log_deletions,        # IN (B,) or (1,)
-    const double[::1] log_insertions,       # IN (B,) or (1,)
-    bint best,                              # of the best path, instead of all
-    bint wide,                              # whether pairs share lattices
-    double[::1] out,                        # OUT (n,), but for the end
-    int n_threads,
-):
-    """The logarithm of the probability of all paths, or of the best one; a row is kept."""
-    cdef Call call = call_of(sources, source_offsets, targets, target_offsets, pairs, weights,
-                             log_deletions, log_insertions, wide)
-    require(out.shape[0] == pairs.shape[0] and n_threads > 0, "a result for each pair; threads")
-    call.log_weights, call.is_best = &out[0], best
-    call.slabs = slabs_of(
-        call.n_groups, 1, call.n_groups, busy_threads(n_threads, call.n_groups))
-    walk_groups(&call, weigh_group, False, NULL)
 
 
 # Whether symbols are below B is up to the caller: `Strings` knows the largest.
@@ -222,15 +208,11 @@ cdef Group lay_out_group(const Call* call, bint posterior, Arena* arena) noexcep
     if posterior:
         group.V = take_doubles(arena, call.R * row)
         group.kept = take_doubles(arena, call.n_blocks * row)
-        group.flow = take_doubles(arena, row)
-        group.flows.insertions = take_doubles(arena, row)
-        group.flows.substitutions = take_doubles(arena, row)
-    group.product = take_doubles(arena, W)
-    group.base = take_doubles(arena, W)
-    group.deleted = take_doubles(arena, W)
-    group.flows.deletions = take_doubles(arena, W)
-    group.flows.match = take_doubles(arena, W)
-    group.flows.mismatch = take_doubles(arena, W)
+        take_each(arena, row, &group.flow, &group.flows.insertions, &group.flows.substitutions)
+    take_each(
+        arena, W, &group.product, &group.base, &group.deleted, &group.flows.deletions,
+        &group.flows.match, &group.flows.mismatch,
+    )
     group.exponent = <int64_t*> take(arena, W, sizeof(int64_t))
     group.row_padding = <int*> take(arena, W, sizeof(int))
     group.column_padding = <int*> take(arena, W, sizeof(int))

@@ -22,16 +22,16 @@ from cython cimport floating
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, NAN, isnan, log, log1p
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport NPY_DOUBLE, PyArray_DATA, PyArray_STRIDE, PyArray_TYPE, ndarray
 from scipy.linalg.cython_lapack cimport dgesv
 
 from ._arena cimport (
-    Arena, allocate, allocate_doubles, arena_of, counting_arena, take, take_arenas, take_doubles,
+    Arena, allocate, allocate_doubles, arena_of, counting_arena, free, take, take_arenas,
+    take_doubles,
 )
 from ._arrays cimport (
-    extent, readable, readable_integers, readable_reals, real_type, require, writable,
+    extent, longest_of, readable, readable_integers, readable_reals, real_type, require, writable,
 )
 from ._blas cimport gemm
 from ._openmp cimport MOST_SLABS, busy_threads, first_block, omp_get_thread_num
@@ -41,7 +41,7 @@ from _chains_h cimport (
     add_transitions, advance_runs, draw, is_read_once, lay_out_chain_block, occupy,
     scaled_densities,
 )
-from _simd_h cimport add_log, sum_of
+from _simd_h cimport add_log, padded_width, sum_of
 
 from . import _log_chains
 
@@ -87,10 +87,6 @@ cdef struct Chain:
     int lost                 # whether the backward pass needs a state that is in doubt
 
 
-cdef Py_ssize_t width(Py_ssize_t K) noexcept nogil:
-    return 4 if K <= 4 else (K + 7) // 8 * 8
-
-
 cdef class Chains:
     """A chain, and for each thread scratch memory of sequences that go on side by side."""
 
@@ -104,7 +100,7 @@ cdef class Chains:
         self, const double[:, ::1] transmat, const double[::1] final, Py_ssize_t most_rows,
         int n_threads, int n_runs=0,
     ):
-        cdef Py_ssize_t K = transmat.shape[0], W = width(K), i, j
+        cdef Py_ssize_t K = transmat.shape[0], W = padded_width(K), i, j
         cdef Py_ssize_t n_counts = 0, most_blocks = n_blocks_of(most_rows)
         cdef ChainTable ahead, back
         cdef Arena arena
@@ -238,20 +234,12 @@ cdef Py_ssize_t n_blocks_of(Py_ssize_t T) noexcept nogil:
     return (T + CHAIN_ROWS - 1) // CHAIN_ROWS
 
 
-cdef Py_ssize_t longest(const int64_t[::1] offsets) noexcept nogil:
-    cdef Py_ssize_t s, most = 0
-    for s in range(offsets.shape[0] - 1):
-        most = max(most, offsets[s + 1] - offsets[s])
-    return most
-
-
 # `x` are the rows of all sequences. Functions of chains (n,) let n sequences go on side by side.
 
 cdef void load(const floating* x, Py_ssize_t row, Py_ssize_t B, Chain* chain) noexcept nogil:
     """next <- the densities of B rows"""
     chain.next.B = B
-    scaled_densities(
-        x + row * chain.K, B, chain.K, chain.W, chain.next.density, chain.next.largest)
+    scaled_densities(x + row * chain.K, B, chain.K, chain.W, chain.next.density, chain.next.largest)
 
 
 cdef void load_first(
@@ -458,20 +446,16 @@ cdef Py_ssize_t n_slabs_of(Py_ssize_t S) noexcept nogil:
     return max(1, min(MOST_SLABS, S // FEWEST_SEQUENCES))
 
 
-cdef int check_chain(
+cdef Py_ssize_t check_chain(
     Py_ssize_t n, Py_ssize_t K, const int64_t[::1] offsets, const double[::1] start,
     const double[::1] first, const double[:, ::1] transmat, const double[::1] final,
     Py_ssize_t S, int n_threads,
 ) except -1:
-    cdef Py_ssize_t s
-    require(K > 0 and S > 0 and n_threads > 0, "states, sequences, threads")
+    """Return the length of the longest sequence."""
+    require(K > 0 and n_threads > 0, "states, threads")
     require(start.shape[0] == K and first.shape[0] == K and final.shape[0] == K
             and transmat.shape[0] == K and transmat.shape[1] == K, "probabilities of K states")
-    require(offsets.shape[0] == S + 1 and offsets[0] == 0 and offsets[S] == n,
-            "offsets of all rows")
-    for s in range(S):
-        require(offsets[s] < offsets[s + 1], "sequences have rows")
-    return 0
+    return longest_of(&offsets[0], offsets.shape[0], S, n)
 
 
 cdef int check_transitions(Py_ssize_t K, const double[:, ::1] transitions) except -1:
@@ -508,15 +492,16 @@ def forward_backward(
     cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s, i, j, begin, end
     cdef double total = 0, weight
     cdef bint draws = uniforms is not None
-    check_chain(log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat,
-                final, S, n_threads)
+    cdef Py_ssize_t most = check_chain(
+        log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat, final, S,
+        n_threads)
     check_transitions(log_densities.shape[1], transitions)
     require(not draws or uniforms.shape[0] == log_densities.shape[0],
             "a uniform number for each row")
     cdef const double* of_sequences = weights_of(weights, S)
     cdef const double* of_rows = &uniforms[0] if draws else NULL
     n_threads = busy_threads(n_threads, n_slabs)
-    cdef Chains chains = Chains().of(transmat, final, longest(offsets), n_threads)
+    cdef Chains chains = Chains().of(transmat, final, most, n_threads)
     cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
@@ -601,7 +586,7 @@ cdef const double* weights_of(const double[::1] weights, Py_ssize_t S) except? N
 
 
 def _no_sums(n_slabs, n_states):
-    return np.zeros((n_slabs, width(n_states), width(n_states)))
+    return np.zeros((n_slabs, padded_width(n_states), padded_width(n_states)))
 
 
 cdef void add_up(const double[:, :, ::1] sums, double[:, ::1] transitions) noexcept nogil:
@@ -630,10 +615,11 @@ def filtered(
     Without `writes`, the log-likelihood only, which is faster; log_densities are undefined then.
     """
     cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s
-    check_chain(log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat,
-                final, S, n_threads)
+    cdef Py_ssize_t most = check_chain(
+        log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat, final, S,
+        n_threads)
     n_threads = busy_threads(n_threads, n_slabs)
-    cdef Chains chains = Chains().of(transmat, final, longest(offsets), n_threads)
+    cdef Chains chains = Chains().of(transmat, final, most, n_threads)
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
         forward_slab(
@@ -735,7 +721,7 @@ def occupancies(
     ndarray emitted,    # INOUT (K,) += sum_t w_t p_t, t = 0..T-1
 ):
     """Weighted sums of p_t = start transmat^t, the distribution of the state of row t."""
-    cdef Py_ssize_t K = extent(start, 0), R = extent(weights, 0), W = width(K), i
+    cdef Py_ssize_t K = extent(start, 0), R = extent(weights, 0), W = padded_width(K), i
     cdef const double* first = readable(start, K)
     cdef const double* table = readable(transmat, K * K)
     cdef const int64_t* end = readable_integers(ends, R)
@@ -805,11 +791,11 @@ def forward(
     """
     cdef Py_ssize_t K = transmat.shape[0], b, k, r
     cdef int R = <int> log_likelihoods.shape[0]
-    _log_chains._check_middle(
+    cdef Py_ssize_t most = _log_chains._check_middle(
         log_densities.shape[0], log_densities.shape[1], offsets, transmat, predicted)
     require(R == offsets.shape[0] - 1 and R <= MOST_RUNS and filtered.shape[0] == R
             and filtered.shape[1] == K, "filtered states")
-    cdef Chains chains = Chains().of(transmat, predicted[0], longest(offsets), 1, R)
+    cdef Chains chains = Chains().of(transmat, predicted[0], most, 1, R)
     cdef Chain* chain
     cdef const floating* x = &log_densities[0, 0]
     cdef double total
@@ -855,12 +841,12 @@ def backward(
     """
     cdef Py_ssize_t K = transmat.shape[0], last, b, r, i = 0, j
     cdef int R = <int> transitions.shape[0]
-    _log_chains._check_middle(
+    cdef Py_ssize_t most = _log_chains._check_middle(
         log_densities.shape[0], log_densities.shape[1], offsets, transmat, predicted)
     require(R == offsets.shape[0] - 1 and R <= MOST_RUNS and transitions.shape[1] == K
             and transitions.shape[2] == K, "transitions are (R, K, K)")
     require(later.shape[0] == R and later.shape[1] == 2 and later.shape[2] == K, "beta and w")
-    cdef Chains chains = Chains().of(transmat, later[0, 0], longest(offsets), 1, R)
+    cdef Chains chains = Chains().of(transmat, later[0, 0], most, 1, R)
     cdef Chain* chain
     cdef double[:, :, ::1] sums = _no_sums(R, K)
     cdef floating* x = &log_densities[0, 0]

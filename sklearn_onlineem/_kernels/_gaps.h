@@ -108,14 +108,6 @@ OPTIMISE_END
 SIMD_CLONES SIMD_UNUSED static void NAMED(missing_bits)(
     const REAL *x, ptrdiff_t n, ptrdiff_t d, ptrdiff_t width, unsigned char *out)
 {
-    if (width == 8) {
-        for (ptrdiff_t i = 0; i < n; i++, x += d) {
-            uint32_t bits = 0;
-            for (int j = 0; j < 8; j++) bits |= (uint32_t)(x[j] != x[j]) << j;
-            out[i] = (unsigned char)bits;
-        }
-        return;
-    }
     for (ptrdiff_t i = 0; i < n; i++, x += d) {
         uint32_t bits = 0;
         for (ptrdiff_t j = 0; j < width; j++) bits |= (uint32_t)(x[j] != x[j]) << j;

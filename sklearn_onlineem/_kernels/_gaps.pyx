@@ -16,13 +16,10 @@ Independent features have no factors, and their rows stay as they are. All arith
 
 from cython cimport floating
 from libc.math cimport log
-from libc.stdlib cimport free
 from libc.string cimport memset
 from numpy cimport NPY_DOUBLE, PyArray_NDIM, ndarray
 
-from ._arena cimport (
-    Arena, allocate, counting_arena, take, take_doubles,
-)
+from ._arena cimport Arena, allocate, counting_arena, free, take, take_doubles, take_each
 from ._arrays cimport (
     extent, optional_readable, readable, readable_reals, real_size, real_type, require, writable,
 )
@@ -154,17 +151,14 @@ cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogi
     space.x = take_doubles(arena, T * shape.d)
     space.factors = take_doubles(arena, G * T * shape.n_entries * shape.W)
     space.deviations = take_doubles(arena, G * T * shape.stride * shape.W)
-    space.log_joint = take_doubles(arena, T * shape.W)
-    space.roots = take_doubles(arena, T * shape.W)
+    take_each(arena, T * shape.W, &space.log_joint, &space.roots)
     space.y = take_doubles(arena, shape.padded_d * shape.W)
     space.white = take_doubles(arena, 0 if shape.is_diagonal else T * shape.stride * shape.W)
     space.constants = take_doubles(arena, shape.W)
     space.work = take_doubles(arena, 0 if shape.is_diagonal else shape.d * shape.d * shape.W)
     space.joint = take_doubles(arena, shape.K * T)
     space.softmax = take_doubles(arena, 2 * T)
-    space.sample_weight = take_doubles(arena, T)
-    space.uniforms = take_doubles(arena, T)
-    space.log_likelihoods = take_doubles(arena, T)
+    take_each(arena, T, &space.sample_weight, &space.uniforms, &space.log_likelihoods)
     space.labels = <int*> take(arena, T, sizeof(int))
     return space
 

@@ -10,9 +10,7 @@
  * The mean is the sum of two floats. Taking off the first is exact where x is so close to it that
  * the second matters. */
 SIMD_INLINE float residual_float(float x, double mean)
-{
-    return (x - (float)mean) - (float)(mean - (float)mean);
-}
+{ return (x - (float)mean) - (float)(mean - (float)mean); }
 
 SIMD_INLINE double residual_double(double x, double mean) { return x - mean; }
 
@@ -38,9 +36,13 @@ SIMD_INLINE double residual_double(double x, double mean) { return x - mean; }
 #define weigh(x, ...) OF_REAL(weigh, x)(x, __VA_ARGS__)
 #define scaled_log_joint(x, ...) OF_REAL(scaled_log_joint, x)(x, __VA_ARGS__)
 #define add_scaled_moments(x, ...) OF_REAL(add_scaled_moments, x)(x, __VA_ARGS__)
-#define add_moments_of_few(x, ...) OF_REAL(add_moments_of_few, x)(x, __VA_ARGS__)
+#if MOST_SMALL > 0
 #define small_forms(x, ...) OF_REAL(small_forms, x)(x, __VA_ARGS__)
 #define small_products(x, ...) OF_REAL(small_products, x)(x, __VA_ARGS__)
+#else
+#define small_forms(...) ((void)0)
+#define small_products(...) ((void)0)
+#endif
 
 #elif defined(REAL)
 
@@ -136,22 +138,6 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(add_scaled_moments)(
     }
 }
 
-/* The same of few rows x (B, d): independent columns are innermost. */
-SIMD_CLONES SIMD_UNUSED static void NAMED(add_moments_of_few)(
-    const REAL *x, ptrdiff_t B, ptrdiff_t d, const REAL *shares, const double *mean,
-    double *first, double *second)
-{
-    for (ptrdiff_t b = 0; b < B; b++, x += d) {
-        if (shares[b] == 0) continue;
-        for (ptrdiff_t j = 0; j < d; j++) {
-            REAL difference = NAMED(residual)(x[j], mean[j]);
-            REAL weighted = shares[b] * difference;
-            first[j] += weighted;
-            second[j] += weighted * difference;
-        }
-    }
-}
-
 #if MOST_SMALL > 0
 
 typedef REAL NAMED(vector)
@@ -217,16 +203,6 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(small_products)(
 
 #undef VECTOR
 #undef PER_VECTOR
-
-#else
-
-static void NAMED(small_forms)(
-    const REAL *x, ptrdiff_t B, ptrdiff_t d, ptrdiff_t stride, const double *mean, const REAL *P,
-    double offset, REAL *out)
-{
-}
-
-static void NAMED(small_products)(const REAL *x, ptrdiff_t n, ptrdiff_t d, double *sums) {}
 
 #endif
 

@@ -24,11 +24,12 @@ added in double.
 import numpy as np
 
 from cython cimport floating
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport NPY_DOUBLE, PyArray_NDIM, ndarray
 
-from ._arena cimport ARENA_LINE, Arena, allocate, counting_arena, padded, take, take_doubles
+from ._arena cimport (
+    ARENA_LINE, Arena, allocate, counting_arena, free, padded, take, take_doubles, take_each,
+)
 from ._arrays cimport (
     extent, optional_readable, readable, readable_reals, real_size, real_type, require, writable,
 )
@@ -38,7 +39,7 @@ from ._responsibilities cimport Task, finish_block, task_of
 from ._simd cimport restricted, simd_void
 
 from _gaussian_h cimport (
-    MOST_SMALL, add_moments_of_few, add_scaled_moments, half_squared_norms, scaled_log_joint,
+    MOST_SMALL, add_scaled_moments, half_squared_norms, scaled_log_joint,
     small_forms, small_products, subtract, weigh,
 )
 from _simd_h cimport transpose
@@ -46,7 +47,6 @@ from _simd_h cimport transpose
 cdef enum:
     MOST_ROWS = 512
     FEWEST_ROWS = 64
-    FEW_ROWS = 8
     BLOCK_BYTES = 1 << 19
     LOCATION_ROWS = 256
 
@@ -110,8 +110,7 @@ cdef Pass lay_out(Shape* shape, Py_ssize_t n_sums, Arena* arena) noexcept nogil:
     lay_out_workspace(shape, &counted)
     all.shape = shape
     all.rounded = <float*> take(arena, shape.n_factors, sizeof(float))
-    all.centre = take_doubles(arena, shape.d)
-    all.spread = take_doubles(arena, shape.d)
+    take_each(arena, shape.d, &all.centre, &all.spread)
     all.white_means = take_doubles(arena, shape.K * shape.d)
     all.slabs = lay_out_slabs(&shape.slabs, &counted, n_sums, arena)
     return all
@@ -218,12 +217,8 @@ cdef void add_moments(
     cdef floating* products = <floating*> space.products
     if shape.factors == DIAGONAL:
         for k in range(shape.K):
-            if B < FEW_ROWS:
-                add_moments_of_few(x, B, d, shares + k * shape.stride, means + k * d,
-                                   first + k * d, second + k * d)
-            else:
-                add_scaled_moments(block, B, d, shape.stride, shares + k * shape.stride,
-                                   means + k * d, first + k * d, second + k * d)
+            add_scaled_moments(block, B, d, shape.stride, shares + k * shape.stride,
+                               means + k * d, first + k * d, second + k * d)
         return
     for k in range(shape.K):
         kept = weigh(x, B, d, shares + k * shape.stride, means + k * d, block, partial)
@@ -377,8 +372,7 @@ cdef double pass_over_rows(
             shape, x, B, all.centre, all.white_means, factors, all.offset, &space, joint)
     elif all.task.given == NULL:
         log_joint(shape, x, B, all.means, factors, all.offset, rows, joint)
-    log_likelihood = finish_block(
-        joint, K, B, stride, all.task, start, <floating*> space.softmax)
+    log_likelihood = finish_block(joint, K, B, stride, all.task, start, <floating*> space.softmax)
     if sums != NULL:
         for k in range(K):
             for b in range(B):

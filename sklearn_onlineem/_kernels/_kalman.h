@@ -72,19 +72,11 @@ SIMD_UNUSED static Workspace *lay_out_workspace(
     if (space.B > longest) space.B = longest;
     space.states = take_doubles(arena, (space.B + 1) * filtered_size(W));
     space.rests = (char *)take(arena, space.B, 1);
-    space.before = take_doubles(arena, W * W);
+    take_each(arena, W * W, &space.before, &space.step.gain, &space.step.shrink, &space.step.sum,
+              &space.step.rest, &space.step.before, &space.product, &space.lag, &space.square);
     space.starts = take_doubles(arena, (longest / space.B + 1) * state_size(W));
-    space.predicted = take_doubles(arena, state_size(W));
-    space.smoothed = take_doubles(arena, state_size(W));
-    space.step.gain = take_doubles(arena, W * W);
-    space.step.shrink = take_doubles(arena, W * W);
-    space.step.sum = take_doubles(arena, W * W);
-    space.step.rest = take_doubles(arena, W * W);
-    space.step.before = take_doubles(arena, W * W);
-    space.product = take_doubles(arena, W * W);
-    space.lag = take_doubles(arena, W * W);
+    take_each(arena, state_size(W), &space.predicted, &space.smoothed);
     space.deviation = take_doubles(arena, W);
-    space.square = take_doubles(arena, W * W);
     space.update = lay_out_update(W, arena);
     space.vector = take_doubles(arena, d + 3 * W);
     space.sums = lay_out_sums(k, W, d, arena);

@@ -25,17 +25,9 @@ typedef struct {
     ptrdiff_t rows, columns;
 } Table;
 
-SIMD_INLINE Table rows_of(const double *x, ptrdiff_t stride)
-{
-    Table table = {x, stride, 1};
-    return table;
-}
+SIMD_INLINE Table rows_of(const double *x, ptrdiff_t stride) { return (Table){x, stride, 1}; }
 
-SIMD_INLINE Table columns_of(const double *x, ptrdiff_t stride)
-{
-    Table table = {x, 1, stride};
-    return table;
-}
+SIMD_INLINE Table columns_of(const double *x, ptrdiff_t stride) { return (Table){x, 1, stride}; }
 
 /* out (m, n, LANES) <- out + sign a b, or a b with sign 0, or its upper triangle; a (m, l) of
  * numbers that all share or, with `is_shared` 0, side by side, b (l, n) side by side. Two vectors at
@@ -161,10 +153,9 @@ SIMD_INLINE BatchedState batched_state_at(double *states, ptrdiff_t t, ptrdiff_t
 {
     double *memory = states + t * batched_state_size(k);
     const ptrdiff_t row = k * LANES, square = k * row;
-    BatchedState state = {
+    return (BatchedState){
         memory, memory + row, memory + 2 * row, memory + 3 * row, memory + 3 * row + square,
         memory + 3 * row + 2 * square};
-    return state;
 }
 
 /* States of all lanes that depart, arrive and emit. */
@@ -217,20 +208,11 @@ SIMD_UNUSED static BatchSpace *lay_out_batch(
     space->covariance = take_doubles(arena, size);
     space->codes = (uint64_t *)take(arena, longest * LANES, sizeof(uint64_t));
     space->values = take_doubles(arena, longest * d * LANES);
-    space->residual = take_doubles(arena, d * LANES);
-    space->weighed = take_doubles(arena, d * LANES);
-    space->filled = take_doubles(arena, d * LANES);
-    space->a = take_doubles(arena, k * LANES);
-    space->b = take_doubles(arena, k * LANES);
-    space->G = take_doubles(arena, size);
-    space->M = take_doubles(arena, size);
-    space->M_upper = take_doubles(arena, size);
-    space->M_inverse = take_doubles(arena, k * LANES);
-    space->x = take_doubles(arena, size);
-    space->y = take_doubles(arena, size);
+    take_each(arena, d * LANES, &space->residual, &space->weighed, &space->filled);
+    take_each(arena, k * LANES, &space->a, &space->b, &space->M_inverse, &space->after);
+    take_each(arena, size, &space->G, &space->M, &space->M_upper, &space->x, &space->y);
     space->log_det = take_doubles(arena, LANES);
     space->sums = take_doubles(arena, (N_SUMS + 1) * size);
-    space->after = take_doubles(arena, k * LANES);
     space->total = lay_out_sums(k, W, d, arena);
     space->patterns = lay_out_patterns(
         W, d, 1, n, FEWEST_GAP_PATTERNS, MOST_GAP_PATTERNS, MOST_GAP_BYTES, arena);

@@ -42,11 +42,8 @@ SIMD_UNUSED static Tabulation lay_out_tabulation(ptrdiff_t W, Arena *arena)
     Tabulation tabulation;
     tabulation.states = take_doubles(arena, 2 * filtered_size(W));
     tabulation.update = lay_out_update(W, arena);
-    tabulation.H = take_doubles(arena, W * W);
-    tabulation.G = take_doubles(arena, W * W);
-    tabulation.product = take_doubles(arena, W * W);
-    tabulation.next = take_doubles(arena, W * W);
-    tabulation.shrink = take_doubles(arena, W * W);
+    take_each(arena, W * W, &tabulation.H, &tabulation.G, &tabulation.product, &tabulation.next,
+              &tabulation.shrink);
     return tabulation;
 }
 
@@ -119,9 +116,7 @@ typedef struct {
 SIMD_UNUSED static CovarianceSums lay_out_covariance_sums(ptrdiff_t W, Arena *arena)
 {
     CovarianceSums scratch;
-    scratch.now = take_doubles(arena, W * W);
-    scratch.before = take_doubles(arena, W * W);
-    scratch.lag = take_doubles(arena, W * W);
+    take_each(arena, W * W, &scratch.now, &scratch.before, &scratch.lag);
     scratch.one = take_doubles(arena, N_SUMS * W * W);
     return scratch;
 }
@@ -228,17 +223,10 @@ typedef struct {
 SIMD_UNUSED static Stretch lay_out_stretch(ptrdiff_t W, Arena *arena)
 {
     Stretch stretch;
-    stretch.first = take_doubles(arena, W);
-    stretch.move = take_doubles(arena, W);
-    stretch.shift = take_doubles(arena, W);
-    stretch.covariance = take_doubles(arena, W * W);
-    stretch.power = take_doubles(arena, W * W);
-    stretch.noise = take_doubles(arena, W * W);
-    stretch.total = take_doubles(arena, W);
-    stretch.sum = take_doubles(arena, W * W);
-    stretch.turned = take_doubles(arena, W);
-    stretch.next = take_doubles(arena, W * W);
-    stretch.product = take_doubles(arena, W * W);
+    take_each(arena, W, &stretch.first, &stretch.move, &stretch.shift, &stretch.total,
+              &stretch.turned);
+    take_each(arena, W * W, &stretch.covariance, &stretch.power, &stretch.noise, &stretch.sum,
+              &stretch.next, &stretch.product);
     return stretch;
 }
 
@@ -346,8 +334,7 @@ typedef struct {
 SIMD_UNUSED static Occupancy lay_out_occupancy(ptrdiff_t W, Arena *arena)
 {
     Occupancy occupancy;
-    occupancy.state = take_doubles(arena, state_size(W));
-    occupancy.next = take_doubles(arena, state_size(W));
+    take_each(arena, state_size(W), &occupancy.state, &occupancy.next);
     occupancy.product = take_doubles(arena, W * W);
     occupancy.stretch = lay_out_stretch(W, arena);
     double *leaving = take_doubles(arena, 2 * moments_size(W));

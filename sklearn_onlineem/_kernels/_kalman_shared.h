@@ -71,9 +71,7 @@ typedef struct {
 } MeanSums;
 
 SIMD_INLINE ptrdiff_t mean_sums_size(ptrdiff_t k, ptrdiff_t d)
-{
-    return 1 + k + d + 2 * k * k + d * k;
-}
+{ return 1 + k + d + 2 * k * k + d * k; }
 
 /* One array after the other. */
 SIMD_UNUSED static MeanSums mean_sums_at(double *memory, ptrdiff_t k, ptrdiff_t d, ptrdiff_t width)
@@ -98,12 +96,9 @@ typedef struct {
 SIMD_UNUSED static BatchScratch lay_out_batch_scratch(ptrdiff_t W, ptrdiff_t d, Arena *arena)
 {
     BatchScratch scratch;
-    scratch.whitened = take_doubles(arena, d * LANES);
-    scratch.origin = take_doubles(arena, d * LANES);
+    take_each(arena, d * LANES, &scratch.whitened, &scratch.origin);
     scratch.zeros = take_doubles(arena, (d + W) * LANES);
-    scratch.offset = take_doubles(arena, W * LANES);
-    scratch.centre = take_doubles(arena, W * LANES);
-    scratch.rest = take_doubles(arena, W * LANES);
+    take_each(arena, W * LANES, &scratch.offset, &scratch.centre, &scratch.rest);
     scratch.states = take_doubles(arena, (MOST_STEPS + 1) * (W + 1) * LANES);
     return scratch;
 }
@@ -436,9 +431,7 @@ SIMD_UNUSED static SlabSpace lay_out_slab(const Shared *shared, const Slab *slab
     space.state = take_doubles(arena, W * LANES);
     space.after = take_doubles(arena, k * LANES);
     space.scratch = lay_out_batch_scratch(W, d, arena);
-    space.matrices.step = take_doubles(arena, W * W);
-    space.matrices.power = take_doubles(arena, W * W);
-    space.matrices.product = take_doubles(arena, W * W);
+    take_each(arena, W * W, &space.matrices.step, &space.matrices.power, &space.matrices.product);
     const ptrdiff_t n = count_steps(slab, shared->tables->n);
     space.keeps_rows = n * d * LANES <= MOST_KEPT;
     space.means = take_doubles(arena, (2 * n + 1) * k * LANES);

@@ -38,9 +38,6 @@ SIMD_INLINE const System *system_at(const System *system, ptrdiff_t row, System 
     return own;
 }
 
-/* What k states are padded to. */
-SIMD_INLINE ptrdiff_t padded_width(ptrdiff_t k) { return k <= 4 ? 4 : (k + 7) / 8 * 8; }
-
 /* Doubles of a mean and its covariance, one after the other. */
 SIMD_INLINE ptrdiff_t state_size(ptrdiff_t W) { return W + W * W; }
 
@@ -124,20 +121,16 @@ typedef struct {
 } Patterns;
 
 SIMD_INLINE ptrdiff_t gap_stride(ptrdiff_t d)
-{
-    return (d + WIDEST_TILE - 1) / WIDEST_TILE * WIDEST_TILE;
-}
+{ return (d + WIDEST_TILE - 1) / WIDEST_TILE * WIDEST_TILE; }
 
 SIMD_UNUSED static Pattern lay_out_pattern(ptrdiff_t W, ptrdiff_t d, int is_batched, Arena *arena)
 {
     Pattern pattern = {0};
     pattern.indices = (ptrdiff_t *)take(arena, d, sizeof(ptrdiff_t));
-    pattern.upper = take_doubles(arena, d * d);
+    take_each(arena, d * d, &pattern.upper, &pattern.weights);
     pattern.inverse = take_doubles(arena, d);
-    pattern.G = take_doubles(arena, W * W);
-    pattern.weights = take_doubles(arena, d * d);
+    take_each(arena, W * W, &pattern.G, &pattern.covariances);
     pattern.slope = take_doubles(arena, d * W);
-    pattern.covariances = take_doubles(arena, W * W);
     pattern.precision = is_batched ? take_doubles(arena, d * gap_stride(d)) : NULL;
     pattern.H = is_batched ? pattern.slope : take_doubles(arena, d * W);
     return pattern;
@@ -362,9 +355,8 @@ SIMD_INLINE ptrdiff_t filtered_size(ptrdiff_t W) { return 3 * W + 2 * W * W; }
 SIMD_INLINE FilteredState filtered_at(double *states, ptrdiff_t i, ptrdiff_t W)
 {
     double *memory = states + i * filtered_size(W);
-    FilteredState state = {
+    return (FilteredState){
         memory, memory + W, memory + 2 * W, memory + 3 * W, memory + 3 * W + W * W};
-    return state;
 }
 
 /* The factors of an update, as tables for `row_product` (so transposed). */
@@ -380,10 +372,7 @@ typedef struct {
 SIMD_UNUSED static Update lay_out_update(ptrdiff_t W, Arena *arena)
 {
     Update update;
-    update.X = take_doubles(arena, W * W);
-    update.M_upper = take_doubles(arena, W * W);
-    update.lower = take_doubles(arena, W * W);
-    update.M = take_doubles(arena, W * W);
+    take_each(arena, W * W, &update.X, &update.M_upper, &update.lower, &update.M);
     update.M_inverse = take_doubles(arena, W);
     update.log_det = 0;
     return update;

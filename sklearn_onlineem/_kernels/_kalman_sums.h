@@ -20,10 +20,7 @@ typedef struct {
 SIMD_INLINE ptrdiff_t moments_size(ptrdiff_t n) { return 1 + n + n * n; }
 
 SIMD_UNUSED static Moments moments_at(double *memory, ptrdiff_t n)
-{
-    Moments moments = {n, memory, memory + 1, memory + 1 + n};
-    return moments;
-}
+{ return (Moments){n, memory, memory + 1, memory + 1 + n}; }
 
 SIMD_UNUSED static void clear_moments(const Moments *moments)
 {
@@ -74,9 +71,8 @@ typedef struct {
 SIMD_UNUSED static MomentsBuffer lay_out_moments_buffer(ptrdiff_t n, Arena *arena)
 {
     MomentsBuffer buffer = {{n, NULL, NULL, NULL}, NULL, 0, NULL, NULL, NULL};
-    buffer.origin = take_doubles(arena, n);
+    take_each(arena, n, &buffer.origin, &buffer.mean);
     buffer.columns = take_doubles(arena, n * BUFFER_STRIDE);
-    buffer.mean = take_doubles(arena, n);
     buffer.scatter = take_doubles(arena, n * n);
     return buffer;
 }
@@ -160,27 +156,18 @@ typedef struct {
     Moments emissions;   /* of states and rows */
 } Evidence;
 
-SIMD_UNUSED static Evidence lay_out_evidence(ptrdiff_t k, ptrdiff_t d, Arena *arena)
-{
-    double *initial = take_doubles(arena, moments_size(k));
-    double *transitions = take_doubles(arena, moments_size(2 * k));
-    double *emissions = take_doubles(arena, moments_size(k + d));
-    Evidence evidence = {{0}};
-    if (initial) {
-        evidence.initial = moments_at(initial, k);
-        evidence.transitions = moments_at(transitions, 2 * k);
-        evidence.emissions = moments_at(emissions, k + d);
-    }
-    return evidence;
-}
-
 /* That of n slabs. */
-SIMD_UNUSED static Evidence *lay_out_slabs(ptrdiff_t n, ptrdiff_t k, ptrdiff_t d, Arena *arena)
+SIMD_UNUSED static Evidence *lay_out_evidence(ptrdiff_t n, ptrdiff_t k, ptrdiff_t d, Arena *arena)
 {
     Evidence *slabs = (Evidence *)take(arena, n, sizeof(Evidence));
     for (ptrdiff_t i = 0; i < n; i++) {
-        Evidence slab = lay_out_evidence(k, d, arena);
-        if (slabs) slabs[i] = slab;
+        double *initial = take_doubles(arena, moments_size(k));
+        double *transitions = take_doubles(arena, moments_size(2 * k));
+        double *emissions = take_doubles(arena, moments_size(k + d));
+        if (!slabs) continue;
+        slabs[i].initial = moments_at(initial, k);
+        slabs[i].transitions = moments_at(transitions, 2 * k);
+        slabs[i].emissions = moments_at(emissions, k + d);
     }
     return slabs;
 }

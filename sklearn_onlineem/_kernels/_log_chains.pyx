@@ -12,7 +12,7 @@ from cython.parallel cimport prange
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int64_t
 
-from ._arrays cimport require
+from ._arrays cimport longest_of, require
 from ._openmp cimport busy_threads, omp_get_thread_num
 
 from _chains_h cimport CHAIN_ROWS, best_paths, draw
@@ -175,19 +175,22 @@ cdef Py_ssize_t n_blocks_of(Py_ssize_t T) noexcept nogil:
     return (T + CHAIN_ROWS - 1) // CHAIN_ROWS
 
 
-cpdef int _check_middle(
+cpdef Py_ssize_t _check_middle(
     Py_ssize_t n, Py_ssize_t n_columns, const int64_t[::1] offsets, const double[:, ::1] transmat,
     const double[:, ::1] predicted,
 ) except -1:
-    """Raise unless the arrays of `forward` and `backward`, as logarithms or not, fit each other."""
+    """Raise unless the arrays of `forward` and `backward`, as logarithms or not, fit each other.
+
+    Return the length of the longest run.
+    """
     cdef Py_ssize_t K = transmat.shape[0], R = offsets.shape[0] - 1, n_blocks = 0, r
+    cdef Py_ssize_t most = longest_of(&offsets[0], R + 1, R, n)
     require(K > 0 and n_columns == K and transmat.shape[1] == K, "rows of K states")
-    require(R > 0 and offsets[0] == 0 and offsets[R] == n, "offsets of all rows")
     for r in range(R):
-        require(offsets[r] < offsets[r + 1], "runs have rows")
         n_blocks += n_blocks_of(offsets[r + 1] - offsets[r])
-    return require(predicted.shape[0] == n_blocks + R and predicted.shape[1] == K,
-                   "predicted states of all blocks")
+    require(predicted.shape[0] == n_blocks + R and predicted.shape[1] == K,
+            "predicted states of all blocks")
+    return most
 
 
 def forward_backward(
@@ -302,18 +305,15 @@ def viterbi(
     cdef Py_ssize_t S = log_probabilities.shape[0], K = start.shape[0], s
     check_chain(log_densities.shape[0], log_densities.shape[1], start, transmat, final)
     require(first.shape[0] == K and n_threads > 0, "probabilities of K states, threads")
-    require(S > 0 and offsets.shape[0] == S + 1 and offsets[0] == 0
-            and offsets[S] == log_densities.shape[0] and states.shape[0] == offsets[S],
-            "offsets and states of all rows")
-    for s in range(S):
-        require(offsets[s] < offsets[s + 1], "sequences have rows")
+    require(states.shape[0] == log_densities.shape[0], "states of all rows")
+    cdef Py_ssize_t most = longest_of(&offsets[0], offsets.shape[0], S, log_densities.shape[0])
     cdef Py_ssize_t W = width(K)
     cdef const double[::1] log_start = _log(start), log_first = _log(first)
     cdef const double[::1] log_final = _log(final)
     cdef const double[:, ::1] log_table = _padded(_log(transmat))
     n_threads = busy_threads(n_threads, S)
     cdef double[:, :, ::1] best = np.full((n_threads, 2, W), -np.inf)
-    cdef int[:, :, ::1] origins = np.empty((n_threads, np.diff(offsets).max(), W), dtype=np.intc)
+    cdef int[:, :, ::1] origins = np.empty((n_threads, most, W), dtype=np.intc)
     for s in prange(S, nogil=True, schedule="dynamic", chunksize=SEQUENCES_AT_ONCE,
                     num_threads=n_threads, use_threads_if=n_threads > 1):
         log_probabilities[s] = best_path(

@@ -83,9 +83,7 @@ cdef struct Slabs:
 
 
 # Slabs without memory, and with it.
-cdef Slabs slabs_of(
-    Py_ssize_t n, Py_ssize_t B, Py_ssize_t n_slabs, int n_threads
-) noexcept nogil
+cdef Slabs slabs_of(Py_ssize_t n, Py_ssize_t B, Py_ssize_t n_slabs, int n_threads) noexcept nogil
 
 cdef Slabs lay_out_slabs(
     const Slabs* slabs, const Arena* counted, Py_ssize_t n_sums, Arena* arena
@@ -101,6 +99,4 @@ ctypedef double (*OfBlock)(
 
 # A pass over all blocks: the sums of the first slab become those of all, added up in order. Return
 # the log-likelihood.
-cdef double walk_blocks(
-    const Slabs* slabs, OfBlock of_block, const void* problem
-) noexcept nogil
+cdef double walk_blocks(const Slabs* slabs, OfBlock of_block, const void* problem) noexcept nogil

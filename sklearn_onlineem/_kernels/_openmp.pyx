@@ -60,9 +60,7 @@ def effective_n_threads(n_jobs=None):
     return max(1, most + 1 + n_jobs)
 
 
-cdef Slabs slabs_of(
-    Py_ssize_t n, Py_ssize_t B, Py_ssize_t n_slabs, int n_threads
-) noexcept nogil:
+cdef Slabs slabs_of(Py_ssize_t n, Py_ssize_t B, Py_ssize_t n_slabs, int n_threads) noexcept nogil:
     cdef Slabs slabs
     slabs.n, slabs.B, slabs.n_slabs = n, B, n_slabs
     slabs.n_threads = <int> min(n_threads, n_slabs)
@@ -80,9 +78,7 @@ cdef Slabs lay_out_slabs(
     return placed
 
 
-cdef double walk_blocks(
-    const Slabs* slabs, OfBlock of_block, const void* problem
-) noexcept nogil:
+cdef double walk_blocks(const Slabs* slabs, OfBlock of_block, const void* problem) noexcept nogil:
     cdef Py_ssize_t n_blocks = (slabs.n + slabs.B - 1) // slabs.B, slab, block
     memset(slabs.sums, 0, slabs.n_slabs * slabs.n_sums * sizeof(double))
     for slab in prange(slabs.n_slabs, schedule="dynamic", num_threads=slabs.n_threads,

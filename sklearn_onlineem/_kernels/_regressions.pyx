@@ -7,13 +7,12 @@ Shapes: K regressions of p outputs y on q inputs x, and n = q + p; moments are o
 """
 
 from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, isnan, log, sqrt
-from libc.stdlib cimport free
 from libc.string cimport memcpy
 from numpy cimport ndarray
 from scipy.linalg.cython_blas cimport dtrsm
 from scipy.linalg.cython_lapack cimport dpotrf, dpotrs, dsyev
 
-from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, take_doubles
+from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, free, take_doubles
 from ._arrays cimport extent, fits, optional_readable, readable, require, writable
 from ._blas cimport gemm, syrk, trmm
 
@@ -87,12 +86,52 @@ cdef Memory lay_out(Py_ssize_t q, Py_ssize_t p, Arena* arena) noexcept nogil:
     return memory
 
 
-# Moments of one regression.
+# K regressions of p outputs on q inputs, one after the other.
+cdef struct Regressions:
+    Py_ssize_t K
+    Py_ssize_t q
+    Py_ssize_t p
+    double* B               # (K, p, q)
+    double* c               # (K, p)
+    double* S               # (K, p, p)
+
+
+# Moments of n variables, likewise.
 cdef struct Moments:
-    double weight
-    double degrees
-    const double* mean      # (n,)
-    const double* scatter   # (n, n)
+    const double* weight    # (K,)
+    const double* degrees   # (K,)
+    const double* mean      # (K, n)
+    const double* scatter   # (K, n, n)
+
+
+cdef Regressions regressions_of(tuple arrays, bint writes=False) except *:
+    """Of matrices, offsets and covariances."""
+    cdef Regressions r
+    matrix, offset, covariance = arrays
+    cdef Py_ssize_t K = extent(matrix, 0), p = extent(matrix, 1), q = extent(matrix, 2)
+    require(p > 0, "outputs")
+    r.K, r.p, r.q = K, p, q
+    r.B = writable(matrix, K * p * q) if writes else <double*> readable(matrix, K * p * q)
+    r.c = writable(offset, K * p) if writes else <double*> readable(offset, K * p)
+    r.S = writable(covariance, K * p * p) if writes else <double*> readable(covariance, K * p * p)
+    return r
+
+
+cdef Moments moments_of(tuple arrays, Py_ssize_t K, Py_ssize_t n) except *:
+    """Of weights, perhaps degrees, means and scatters."""
+    cdef Moments z
+    weight, *degrees, mean, scatter = arrays
+    z.weight, z.mean = readable(weight, K), readable(mean, K * n)
+    z.degrees = readable(degrees[0], K) if degrees else NULL
+    z.scatter = readable(scatter, K * n * n)
+    return z
+
+
+cdef void take_next(Regressions* r, Moments* z, Py_ssize_t n) noexcept nogil:
+    """Those of the next component, with moments of n variables."""
+    r.B, r.c, r.S = r.B + r.p * r.q, r.c + r.p, r.S + r.p * r.p
+    z.weight, z.mean, z.scatter = z.weight + 1, z.mean + n, z.scatter + n * n
+    z.degrees = z.degrees + 1 if z.degrees != NULL else NULL
 
 
 cdef void solve(Py_ssize_t q, Py_ssize_t p, const Memory* memory) noexcept nogil:
@@ -147,9 +186,9 @@ cdef void learn_matrix(
     if known_offset != NULL:
         for j in range(q):
             for i in range(q):
-                xx[i * q + j] += z.weight * z.mean[i] * z.mean[j]
+                xx[i * q + j] += z.weight[0] * z.mean[i] * z.mean[j]
             for i in range(p):
-                change[i * q + j] += (z.mean[q + i] - known_offset[i]) * (z.weight * z.mean[j])
+                change[i * q + j] += (z.mean[q + i] - known_offset[i]) * (z.weight[0] * z.mean[j])
     # A correction, so that directions without evidence keep their coefficients.
     add_product(-1.0, B, q, xx, q, False, p, q, q, change, q)
     solve(q, p, memory)
@@ -177,7 +216,7 @@ cdef void residual(
     for i in range(p):
         for j in range(i + 1):
             yy[i * p + j] = yy[j * p + i] = (
-                0.5 * (yy[i * p + j] + yy[j * p + i]) + z.weight * mean[i] * mean[j])
+                0.5 * (yy[i * p + j] + yy[j * p + i]) + z.weight[0] * mean[i] * mean[j])
 
 
 cdef void learn_covariance(
@@ -188,7 +227,7 @@ cdef void learn_covariance(
     cdef Py_ssize_t i
     cdef double added
     for i in range(p * p):
-        S[i] = memory.yy[i] / z.degrees
+        S[i] = memory.yy[i] / z.degrees[0]
     if floor != NULL:
         for i in range(p):
             S[i * (p + 1)] += floor[i]
@@ -200,116 +239,86 @@ cdef void learn_covariance(
         return
     if memory.values[0] < 0.0:  # by rounding
         for i in range(p):
-            added = z.scatter[(q + i) * (q + p + 1)] / z.degrees
+            added = z.scatter[(q + i) * (q + p + 1)] / z.degrees[0]
             S[i * (p + 1)] += 8.0 * p * ROUNDING * added
 
 
 def maximise(
-    ndarray weight,         # IN (K,)
-    ndarray degrees,        # IN (K,)
-    ndarray mean,           # IN (K, n)
-    ndarray scatter,        # IN (K, n, n)
+    tuple moments,          # IN weights and degrees (K,), means (K, n), scatters (K, n, n)
     ndarray floor,          # IN (p,), added to variances, or (0,)
     bint learns_matrix,
     bint learns_offset,
     bint learns_covariance,
-    ndarray matrix,         # INOUT (K, p, q)
-    ndarray offset,         # INOUT (K, p)
-    ndarray covariance,     # INOUT (K, p, p)
+    tuple regressions,      # INOUT matrices (K, p, q), offsets (K, p), covariances (K, p, p)
 ):
     """Replace what is learnt by what maximises the moments, given the rest."""
-    cdef Py_ssize_t K = extent(matrix, 0), p = extent(matrix, 1), q = extent(matrix, 2)
-    cdef Py_ssize_t n = q + p, k, i, j
-    require(p > 0 and fits(extent(floor, 0), p), "outputs; variances of each")
-    cdef const double* weights = readable(weight, K)
-    cdef const double* all_degrees = readable(degrees, K)
-    cdef const double* means = readable(mean, K * n)
-    cdef const double* scatters = readable(scatter, K * n * n)
+    cdef Regressions r = regressions_of(regressions, True)
+    cdef Py_ssize_t q = r.q, p = r.p, n = q + p, _k, i, j
+    cdef Moments z = moments_of(moments, r.K, n)
+    require(fits(extent(floor, 0), p), "variances of each output")
     cdef const double* added = optional_readable(floor, p)
-    cdef double* B = writable(matrix, K * p * q)
-    cdef double* c = writable(offset, K * p)
-    cdef double* S = writable(covariance, K * p * p)
-    cdef Moments z
     cdef Arena arena = counting_arena()
     lay_out(q, p, &arena)
     cdef void* scratch = allocate(&arena)
     cdef Memory memory = lay_out(q, p, &arena)
     with nogil:
-        for k in range(K):
-            z.weight, z.degrees = weights[k], all_degrees[k]
-            z.mean, z.scatter = means + k * n, scatters + k * n * n
+        for _k in range(r.K):
             if learns_matrix and q > 0:
-                learn_matrix(&z, q, p, NULL if learns_offset else c, &memory, B)
-            if learns_offset and z.weight > 0.0:
+                learn_matrix(&z, q, p, NULL if learns_offset else r.c, &memory, r.B)
+            if learns_offset and z.weight[0] > 0.0:
                 for i in range(p):
-                    c[i] = z.mean[q + i]
+                    r.c[i] = z.mean[q + i]
                     for j in range(q):
-                        c[i] -= B[i * q + j] * z.mean[j]
-            if learns_covariance and z.degrees > NEGLIGIBLE:
-                residual(&z, q, p, B, c, &memory)
-                learn_covariance(&z, q, p, added, &memory, S)
-            B += p * q
-            c += p
-            S += p * p
+                        r.c[i] -= r.B[i * q + j] * z.mean[j]
+            if learns_covariance and z.degrees[0] > NEGLIGIBLE:
+                residual(&z, q, p, r.B, r.c, &memory)
+                learn_covariance(&z, q, p, added, &memory, r.S)
+            take_next(&r, &z, n)
         free(scratch)
 
 
 def expected_moments(
-    ndarray matrix,         # IN (K, p, q)
-    ndarray offset,         # IN (K, p)
-    ndarray covariance,     # IN (K, p, p)
+    tuple regressions,      # IN as of `maximise`
     ndarray floor,          # IN (p,), taken off variances, or (0,)
-    ndarray weight,         # IN (K,): moments of the inputs
-    ndarray input_mean,     # IN (K, q)
-    ndarray input_scatter,  # IN (K, q, q)
+    tuple inputs,           # IN their weights (K,), means (K, q), scatters (K, q, q)
     ndarray mean,           # OUT (K, n)
     ndarray scatter,        # OUT (K, n, n)
 ):
     """Moments of inputs with outputs."""
-    cdef Py_ssize_t K = extent(matrix, 0), p = extent(matrix, 1), q = extent(matrix, 2)
-    cdef Py_ssize_t n = q + p, k, i, j
-    require(p > 0 and fits(extent(floor, 0), p), "outputs; variances of each")
-    cdef const double* B = readable(matrix, K * p * q)
-    cdef const double* c = readable(offset, K * p)
-    cdef const double* S = readable(covariance, K * p * p)
+    cdef Regressions r = regressions_of(regressions)
+    cdef Py_ssize_t q = r.q, p = r.p, n = q + p, _k, i, j
+    cdef Moments x = moments_of(inputs, r.K, q)
+    require(fits(extent(floor, 0), p), "variances of each output")
     cdef const double* taken = optional_readable(floor, p)
-    cdef const double* weights = readable(weight, K)
-    cdef const double* m = readable(input_mean, K * q)
-    cdef const double* xx = readable(input_scatter, K * q * q)
-    cdef double* out = writable(mean, K * n)
-    cdef double* zz = writable(scatter, K * n * n)
+    cdef double* out = writable(mean, r.K * n)
+    cdef double* zz = writable(scatter, r.K * n * n)
     cdef double noise
     with nogil:
-        for k in range(K):
-            memcpy(out, m, q * sizeof(double))
+        for _k in range(r.K):
+            memcpy(out, x.mean, q * sizeof(double))
             for i in range(p):
-                out[q + i] = c[i]
+                out[q + i] = r.c[i]
                 for j in range(q):
-                    out[q + i] += B[i * q + j] * m[j]
+                    out[q + i] += r.B[i * q + j] * x.mean[j]
             for i in range(q):
-                memcpy(zz + i * n, xx + i * q, q * sizeof(double))
+                memcpy(zz + i * n, x.scatter + i * q, q * sizeof(double))
             for i in range(p):
                 for j in range(q):
                     zz[(q + i) * n + j] = 0.0
                 for j in range(p):
-                    noise = S[i * p + j]
+                    noise = r.S[i * p + j]
                     if i == j and taken != NULL:
                         noise -= taken[i]
-                    zz[(q + i) * n + q + j] = weights[k] * noise
-            add_product(1.0, B, q, xx, q, False, p, q, q, zz + q * n, n)
-            add_product(1.0, zz + q * n, n, B, q, True, p, p, q, zz + q * (n + 1), n)
+                    zz[(q + i) * n + q + j] = x.weight[0] * noise
+            add_product(1.0, r.B, q, x.scatter, q, False, p, q, q, zz + q * n, n)
+            add_product(1.0, zz + q * n, n, r.B, q, True, p, p, q, zz + q * (n + 1), n)
             for i in range(p):
                 for j in range(q):
                     zz[j * n + q + i] = zz[(q + i) * n + j]
                 for j in range(i):
                     zz[(q + i) * n + q + j] = zz[(q + j) * n + q + i]
-            B += p * q
-            c += p
-            S += p * p
-            m += q
-            xx += q * q
-            out += n
-            zz += n * n
+            take_next(&r, &x, q)
+            out, zz = out + n, zz + n * n
 
 
 cdef double log_det_of(const double* covariance, Py_ssize_t p, double* factor) noexcept nogil:
@@ -327,30 +336,17 @@ cdef double log_det_of(const double* covariance, Py_ssize_t p, double* factor) n
 
 
 def kl_divergences(
-    ndarray matrix,             # IN (K, p, q)
-    ndarray offset,             # IN (K, p)
-    ndarray covariance,         # IN (K, p, p)
-    ndarray other_matrix,       # IN (K, p, q)
-    ndarray other_offset,       # IN (K, p)
-    ndarray other_covariance,   # IN (K, p, p)
-    ndarray weight,             # IN (K,): moments of the inputs
-    ndarray input_mean,         # IN (K, q)
-    ndarray input_scatter,      # IN (K, q, q)
-    ndarray divergences,        # OUT (K,)
+    tuple regressions,      # IN as of `maximise`
+    tuple others,           # IN likewise
+    tuple inputs,           # IN as of `expected_moments`
+    ndarray divergences,    # OUT (K,)
 ):
     """KL to other regressions, in expectation over inputs; NaN where a covariance is singular."""
-    cdef Py_ssize_t K = extent(matrix, 0), p = extent(matrix, 1), q = extent(matrix, 2), k, i, j
-    require(p > 0, "outputs")
-    cdef const double* B = readable(matrix, K * p * q)
-    cdef const double* c = readable(offset, K * p)
-    cdef const double* S = readable(covariance, K * p * p)
-    cdef const double* others = readable(other_matrix, K * p * q)
-    cdef const double* other_offsets = readable(other_offset, K * p)
-    cdef const double* R = readable(other_covariance, K * p * p)
-    cdef const double* weights = readable(weight, K)
-    cdef const double* m = readable(input_mean, K * q)
-    cdef const double* xx = readable(input_scatter, K * q * q)
-    cdef double* out = writable(divergences, K)
+    cdef Regressions r = regressions_of(regressions), other = regressions_of(others)
+    cdef Py_ssize_t q = r.q, p = r.p, k, i, j
+    require(other.K == r.K and other.p == p and other.q == q, "regressions of one shape")
+    cdef Moments x = moments_of(inputs, r.K, q), unused = x
+    cdef double* out = writable(divergences, r.K)
     cdef Arena arena = counting_arena()
     lay_out(q, p, &arena)
     cdef void* scratch = allocate(&arena)
@@ -360,26 +356,27 @@ def kl_divergences(
     cdef double log_ratio, trace
     cdef int size = <int> p, info
     with nogil:
-        for k in range(K):
-            log_ratio = -log_det_of(S + k * p * p, p, memory.square)
-            log_ratio += log_det_of(R + k * p * p, p, memory.square)
+        for k in range(r.K):
+            log_ratio = -log_det_of(r.S, p, memory.square)
+            log_ratio += log_det_of(other.S, p, memory.square)
             for i in range(p):
-                shift[i] = c[k * p + i] - other_offsets[k * p + i]
-                for j in range(q):
-                    memory.change[i * q + j] = (
-                        B[(k * p + i) * q + j] - others[(k * p + i) * q + j])
-                    memory.turned[i * q + j] = 0.0
-                    shift[i] += memory.change[i * q + j] * m[k * q + j]
+                shift[i] = r.c[i] - other.c[i]
+                for j in range(i * q, i * q + q):
+                    memory.change[j] = r.B[j] - other.B[j]
+                    memory.turned[j] = 0.0
+                    shift[i] += memory.change[j] * x.mean[j - i * q]
             for i in range(p):
                 for j in range(p):
-                    spread[i * p + j] = weights[k] * (S[(k * p + i) * p + j] + shift[i] * shift[j])
-            add_product(1.0, memory.change, q, xx + k * q * q, q, False, p, q, q, memory.turned, q)
+                    spread[i * p + j] = x.weight[0] * (r.S[i * p + j] + shift[i] * shift[j])
+            add_product(1.0, memory.change, q, x.scatter, q, False, p, q, q, memory.turned, q)
             add_product(1.0, memory.turned, q, memory.change, q, True, p, p, q, spread, p)
             dpotrs(b"L", &size, &size, memory.square, &size, spread, &size, &info)
             trace = 0.0
             for i in range(p):
                 trace += spread[i * (p + 1)]
-            out[k] = 0.5 * (trace + weights[k] * (log_ratio - p))
+            out[k] = 0.5 * (trace + x.weight[0] * (log_ratio - p))
+            take_next(&r, &x, q)
+            take_next(&other, &unused, q)
         free(scratch)
 
 
@@ -389,27 +386,18 @@ cdef enum:
 
 def largest_square(
     ndarray Y,              # IN (n, p); NaN is as expected
-    ndarray matrix,         # IN (1, p, q)
-    ndarray offset,         # IN (1, p)
-    ndarray covariance,     # IN (1, p, p)
-    ndarray weight,         # IN (1,): moments of the inputs
-    ndarray input_mean,     # IN (1, q)
-    ndarray input_scatter,  # IN (1, q, q)
+    tuple regressions,      # IN as of `maximise`, of K = 1
+    tuple inputs,           # IN as of `expected_moments`
 ):
     """Largest square of the distance of rows from the expected output, by its covariance.
 
     NaN if that is not positive definite.
     """
-    cdef Py_ssize_t n = extent(Y, 0), p = extent(matrix, 1), q = extent(matrix, 2)
-    cdef Py_ssize_t i, j, t, B, block_number
-    require(p > 0, "outputs")
+    cdef Regressions r = regressions_of(regressions)
+    cdef Py_ssize_t n = extent(Y, 0), q = r.q, p = r.p, i, j, t, B, block_number
+    require(r.K == 1, "one regression")
+    cdef Moments x = moments_of(inputs, 1, q)
     cdef const double* rows = readable(Y, n * p)
-    cdef const double* coefficients = readable(matrix, p * q)
-    cdef const double* c = readable(offset, p)
-    cdef const double* S = readable(covariance, p * p)
-    cdef const double* w = readable(weight, 1)
-    cdef const double* m = readable(input_mean, q)
-    cdef const double* xx = readable(input_scatter, q * q)
     cdef double* expected = allocate_doubles(p * (1 + p + q + BLOCK_ROWS))
     cdef double* factor = expected + p
     cdef double* across = factor + p * p
@@ -418,13 +406,13 @@ def largest_square(
     cdef int size = <int> p, n_right
     with nogil:
         for i in range(p):
-            expected[i] = c[i]
+            expected[i] = r.c[i]
             for j in range(q):
                 across[i * q + j] = 0.0
-                expected[i] += coefficients[i * q + j] * m[j]
-        memcpy(factor, S, p * p * sizeof(double))
-        add_product(1.0 / w[0], coefficients, q, xx, q, False, p, q, q, across, q)
-        add_product(1.0, across, q, coefficients, q, True, p, p, q, factor, p)
+                expected[i] += r.B[i * q + j] * x.mean[j]
+        memcpy(factor, r.S, p * p * sizeof(double))
+        add_product(1.0 / x.weight[0], r.B, q, x.scatter, q, False, p, q, q, across, q)
+        add_product(1.0, across, q, r.B, q, True, p, p, q, factor, p)
         if factorise(size, factor):
             largest = 0.0
             for block_number in range((n + BLOCK_ROWS - 1) // BLOCK_ROWS):
@@ -454,12 +442,12 @@ def largest_square(
 # each entry below the diagonal and on it, for those on it, or one for all of these.
 
 
-# Coordinates of W, of n in all.
+# Coordinates of W, of n in all, of one regression.
 cdef Py_ssize_t n_of_noise(
-    Py_ssize_t n, Py_ssize_t q, Py_ssize_t p, bint learns_matrix, bint learns_offset
+    Py_ssize_t n, const Regressions* r, bint learns_matrix, bint learns_offset
 ) except -1:
-    n -= p * (q * learns_matrix + learns_offset)
-    require(p > 0 and n in (0, 1, p, p * (p + 1) // 2), "outputs; coordinates")
+    n -= r.p * (r.q * learns_matrix + learns_offset)
+    require(r.K == 1 and n in (0, 1, r.p, r.p * (r.p + 1) // 2), "coordinates of a regression")
     return n
 
 
@@ -471,14 +459,9 @@ cdef double entry_of(Py_ssize_t i, Py_ssize_t j, Py_ssize_t p, Py_ssize_t n_nois
 
 
 def unit_score(
-    ndarray weight,         # IN (1,)
-    ndarray degrees,        # IN (1,)
-    ndarray mean,           # IN (1, n)
-    ndarray scatter,        # IN (1, n, n)
+    tuple moments,          # IN as of `maximise`, of K = 1
     ndarray floor,          # IN (p,), added to variances by the M-step, or (0,)
-    ndarray matrix,         # IN (1, p, q)
-    ndarray offset,         # IN (1, p)
-    ndarray covariance,     # IN (1, p, p), positive definite
+    tuple regressions,      # IN as of `maximise`; positive definite
     ndarray origin,         # IN (q,)
     ndarray inverse_root,   # IN (q, q), R^-1, or (0,) for a known matrix
     double unit,
@@ -487,17 +470,13 @@ def unit_score(
     ndarray score,          # OUT (n_coordinates,)
 ):
     """Derivatives of the log density of rows of these moments by the coordinates, at 0."""
-    cdef Py_ssize_t p = extent(matrix, 1), q = extent(matrix, 2), n = q + p, i, j, e = 0
+    cdef Regressions r = regressions_of(regressions)
+    cdef Py_ssize_t q = r.q, p = r.p, n = q + p, i, j, e = 0
     cdef bint learns_matrix = extent(inverse_root, 0) > 0
-    cdef Py_ssize_t n_noise = n_of_noise(extent(score, 0), q, p, learns_matrix, learns_offset)
-    cdef Moments z
-    z.weight, z.degrees = readable(weight, 1)[0], readable(degrees, 1)[0]
-    z.mean, z.scatter = readable(mean, n), readable(scatter, n * n)
+    cdef Py_ssize_t n_noise = n_of_noise(extent(score, 0), &r, learns_matrix, learns_offset)
+    cdef Moments z = moments_of(moments, 1, n)
     require(fits(extent(floor, 0), p), "variances of each output")
     cdef const double* added = optional_readable(floor, p)
-    cdef const double* B = readable(matrix, p * q)
-    cdef const double* c = readable(offset, p)
-    cdef const double* S = readable(covariance, p * p)
     cdef const double* centre = readable(origin, q)
     cdef const double* inverse = optional_readable(inverse_root, q * q)
     cdef double* out = writable(score, extent(score, 0))
@@ -510,29 +489,30 @@ def unit_score(
     cdef double one = 1.0, entry
     cdef int size = <int> p, n_columns = <int> (q * learns_matrix + learns_offset)
     with nogil:
-        memcpy(memory.square, S, p * p * sizeof(double))
+        memcpy(memory.square, r.S, p * p * sizeof(double))
         factorise(size, memory.square)
-        residual(&z, q, p, B, c, &memory)
+        residual(&z, q, p, r.B, r.c, &memory)
         if learns_matrix:
             for i in range(p):
                 for j in range(q):
                     memory.change[i * q + j] = (
-                        memory.contrast[i * n + j] + z.weight * shift[i] * (z.mean[j] - centre[j]))
+                        memory.contrast[i * n + j]
+                        + z.weight[0] * shift[i] * (z.mean[j] - centre[j]))
             gemm(c"T", c"N", size, <int> q, <int> q, 1.0, memory.change, <int> q, inverse, <int> q,
                  0.0, out, size)
         if learns_offset:
             for i in range(p):
-                out[p * (n_columns - 1) + i] = z.weight * unit * shift[i]
+                out[p * (n_columns - 1) + i] = z.weight[0] * unit * shift[i]
         if n_columns > 0:
             dtrsm(b"L", b"L", b"N", b"N", &size, &n_columns, &one, memory.square, &size, out,
                   &size)
         if n_noise > 0:
             # The M-step adds the floor to the mean of the squares.
             for i in range(p * p):
-                yy[i] -= z.degrees * S[i]
+                yy[i] -= z.degrees[0] * r.S[i]
             if added != NULL:
                 for i in range(p):
-                    yy[i * (p + 1)] += z.degrees * added[i]
+                    yy[i * (p + 1)] += z.degrees[0] * added[i]
             dtrsm(b"L", b"L", b"N", b"N", &size, &size, &one, memory.square, &size, yy, &size)
             dtrsm(b"R", b"L", b"T", b"N", &size, &size, &one, memory.square, &size, yy, &size)
             out += p * n_columns
@@ -548,9 +528,7 @@ def unit_score(
 
 
 def move(
-    ndarray matrix,         # INOUT (1, p, q)
-    ndarray offset,         # INOUT (1, p)
-    ndarray covariance,     # INOUT (1, p, p), positive definite
+    tuple regressions,      # INOUT as of `maximise`, of K = 1; positive definite
     ndarray origin,         # IN, from here on as of `unit_score`
     ndarray inverse_root,
     double unit,
@@ -563,12 +541,10 @@ def move(
     Returned is how far v moves the mean of an observation, in standard deviations of the noise,
     or entries of W, if that is farther.
     """
-    cdef Py_ssize_t p = extent(matrix, 1), q = extent(matrix, 2), i, j
+    cdef Regressions r = regressions_of(regressions, True)
+    cdef Py_ssize_t q = r.q, p = r.p, i, j
     cdef bint learns_matrix = extent(inverse_root, 0) > 0
-    cdef Py_ssize_t n_noise = n_of_noise(extent(v, 0), q, p, learns_matrix, learns_offset)
-    cdef double* B = writable(matrix, p * q)
-    cdef double* c = writable(offset, p)
-    cdef double* S = writable(covariance, p * p)
+    cdef Py_ssize_t n_noise = n_of_noise(extent(v, 0), &r, learns_matrix, learns_offset)
     cdef const double* centre = readable(origin, q)
     cdef const double* inverse = optional_readable(inverse_root, q * q)
     cdef const double* along = readable(v, extent(v, 0))
@@ -581,7 +557,7 @@ def move(
     cdef double entry, largest = 0.0
     cdef int size = <int> p, n_columns = <int> (q * learns_matrix + learns_offset)
     with nogil:
-        memcpy(memory.square, S, p * p * sizeof(double))
+        memcpy(memory.square, r.S, p * p * sizeof(double))
         factorise(size, memory.square)
         memcpy(columns, along, p * n_columns * sizeof(double))
         for i in range(p * n_columns):
@@ -590,14 +566,14 @@ def move(
             trmm(c"L", c"L", c"N", c"N", size, n_columns, 1.0, memory.square, size, columns, size)
         if learns_offset:
             for i in range(p):
-                c[i] += unit * columns[p * (n_columns - 1) + i]
+                r.c[i] += unit * columns[p * (n_columns - 1) + i]
         if learns_matrix:
             gemm(c"N", c"T", <int> q, size, <int> q, 1.0, inverse, <int> q, columns, size, 0.0,
                  memory.change, <int> q)
             for i in range(p):
                 for j in range(q):
-                    B[i * q + j] += memory.change[i * q + j]
-                    c[i] -= memory.change[i * q + j] * centre[j]
+                    r.B[i * q + j] += memory.change[i * q + j]
+                    r.c[i] -= memory.change[i * q + j] * centre[j]
         if n_noise > 0:
             along += p * n_columns
             for i in range(p):
@@ -612,9 +588,9 @@ def move(
                 for j in range(p):
                     W[i * p + j] *= exp(0.5 * memory.values[i])
             trmm(c"L", c"L", c"N", c"N", size, size, 1.0, memory.square, size, W, size)
-            syrk(c"L", c"N", size, size, 1.0, W, size, 0.0, S, size)
+            syrk(c"L", c"N", size, size, 1.0, W, size, 0.0, r.S, size)
             for i in range(p):
                 for j in range(i):
-                    S[i * p + j] = S[j * p + i]
+                    r.S[i * p + j] = r.S[j * p + i]
         free(scratch)
     return largest

@@ -149,8 +149,7 @@ def normalise(
             start = i * BLOCK
             B = min(n - start, BLOCK)
             transpose(&log_joint[start, 0], B, K, K, &block[0, 0], stride)
-            log_likelihood += finish_block(
-                &block[0, 0], K, B, stride, &wanted, start, &block[K, 0])
+            log_likelihood += finish_block(&block[0, 0], K, B, stride, &wanted, start, &block[K, 0])
     return log_likelihood
 
 

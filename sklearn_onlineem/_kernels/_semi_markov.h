@@ -31,8 +31,7 @@ SIMD_UNUSED static Window lay_out_window(ptrdiff_t D, Arena *arena)
     Window window;
     window.D = D, window.n = 0, window.capacity = 3 * D + 64;
     window.scale = window.shift = 0;
-    window.logs = take_doubles(arena, window.capacity);
-    window.numbers = take_doubles(arena, window.capacity);
+    take_each(arena, window.capacity, &window.logs, &window.numbers);
     return window;
 }
 
@@ -102,14 +101,10 @@ SIMD_CLONES SIMD_UNUSED static void numbers_of(
 }
 
 SIMD_INLINE const double *logs_of(const Window *window)
-{
-    return window->logs + window->n - window->D;
-}
+{ return window->logs + window->n - window->D; }
 
 SIMD_INLINE const double *numbers_in(const Window *window)
-{
-    return window->numbers + window->n - window->D;
-}
+{ return window->numbers + window->n - window->D; }
 
 /* The largest term is the new unit. */
 SIMD_UNUSED static void rescale(Window *window)
@@ -178,9 +173,7 @@ SIMD_UNUSED static double log_sum_of(
 
 /* max_s log p(s) + term_s */
 SIMD_INLINE double best_of(const Window *window, const double *log_probabilities)
-{
-    return window->shift + largest_sum(logs_of(window), log_probabilities, window->D);
-}
+{ return window->shift + largest_sum(logs_of(window), log_probabilities, window->D); }
 
 /* out (K,) <- log sum_j exp(x_j) table (j, k); its logarithms are for sums that are tiny. */
 SIMD_UNUSED static void log_product(

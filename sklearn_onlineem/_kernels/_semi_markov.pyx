@@ -19,11 +19,10 @@ import numpy as np
 from cython cimport floating
 from libc.math cimport INFINITY, exp, fabs, log
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from ._arena cimport Arena, allocate, counting_arena, take, take_doubles
-from ._arrays cimport require
+from ._arena cimport Arena, allocate, counting_arena, free, take, take_doubles, take_each
+from ._arrays cimport longest_of, require
 
 from _semi_markov_h cimport (
     Window, add_exp, add_multiple, best_of, clear_window, grow, lay_out_window, log_product,
@@ -79,21 +78,26 @@ cdef struct Sums:
 
 
 cdef class Chain:
-    """A chain, and scratch memory of its sequences."""
+    """A chain, and scratch memory of its sequences.
+
+    That is, transitions (K, K); durations (K, D); p(the sequence ends after a segment) (K,), or
+    None; `first` and `going` (K, R + 1) as logarithms, of the first sequence, and of the others.
+    """
 
     cdef Tables tables
     cdef Run run
     cdef list held
+    cdef object durations, firsts
     cdef void* memory
 
-    def __cinit__(self, transmat, durations, final, Py_ssize_t most_rows):
+    def __cinit__(self, Py_ssize_t most_rows, transmat, durations, final, *firsts):
         cdef Py_ssize_t K = transmat.shape[0], D = durations.shape[1]
         cdef Arena arena
         cdef int i
         require(K > 0 and D > 0 and transmat.shape[1] == K and durations.shape[0] == K,
                 "transitions and durations of K states")
         require(final is None or final.shape == (K,), "ends of K states")
-        self.held = []
+        self.held, self.durations, self.firsts = [], durations, firsts
         at_least = np.cumsum(durations[:, ::-1], axis=1)
         self.tables.K, self.tables.D = K, D
         self.tables.moves = self.hold(transmat)
@@ -118,10 +122,10 @@ cdef class Chain:
         self.held.append(rows)
         return &rows[0, 0]
 
-    cdef int begin_with(self, firsts, Py_ssize_t s, Py_ssize_t T) except -1:
+    cdef int begin_with(self, Py_ssize_t s, Py_ssize_t T) except -1:
         self.run.T = T
         if s < 2:
-            log_first, log_going = firsts[2 * s], firsts[2 * s + 1]
+            log_first, log_going = self.firsts[2 * s], self.firsts[2 * s + 1]
             self.run.R = log_first.shape[1] - 1
             require(log_first.shape == log_going.shape and len(log_first) == self.tables.K,
                     "first segments of K states")
@@ -136,20 +140,15 @@ cdef Run lay_out(Py_ssize_t K, Py_ssize_t D, Py_ssize_t T, Arena* arena) noexcep
     cdef Run run
     cdef Window window
     cdef Py_ssize_t k
+    memset(&run, 0, sizeof(Run))
     run.windows = <Window*> take(arena, K, sizeof(Window))
     for k in range(K):
         window = lay_out_window(D, arena)
         if run.windows != NULL:
             run.windows[k] = window
-    run.y = take_doubles(arena, T * K)
-    run.begin = take_doubles(arena, T * K)
-    run.end = take_doubles(arena, T * K)
+    take_each(arena, T * K, &run.y, &run.begin, &run.end)
     run.first_end = take_doubles(arena, D * K)
-    run.alive = take_doubles(arena, K)
-    run.first_mass = take_doubles(arena, K)
-    run.state = take_doubles(arena, K)
-    run.after = take_doubles(arena, K)
-    run.scratch = take_doubles(arena, K)
+    take_each(arena, K, &run.alive, &run.first_mass, &run.state, &run.after, &run.scratch)
     return run
 
 
@@ -389,24 +388,10 @@ cdef void posteriors(floating* x, const Tables* of, Run* run) noexcept nogil:
 # Sequences
 # ---------
 
-cdef Py_ssize_t longest(Py_ssize_t n, const int64_t[::1] offsets, Py_ssize_t S) except -1:
-    cdef Py_ssize_t s, most = 0
-    require(S > 0 and offsets.shape[0] == S + 1 and offsets[0] == 0 and offsets[S] == n,
-            "offsets of all rows")
-    for s in range(S):
-        require(offsets[s] < offsets[s + 1], "sequences have rows")
-        most = max(most, offsets[s + 1] - offsets[s])
-    return most
-
-
 def forward_backward(
     floating[:, ::1] log_densities,     # INOUT (n, K): log p(v_t | h) -> p(h_t | v)
     const int64_t[::1] offsets,         # IN (S + 1,)
-    const double[:, ::1] transmat,             # IN (K, K)
-    const double[:, ::1] durations,            # IN (K, D)
-    const double[::1] final,            # IN (K,), p(the sequence ends after a segment), or None
-    firsts,                             # IN, `first` and `going`, (K, R + 1), as logarithms: a pair
-    #                                     for the first sequence, and one for the others
+    tuple chain,                        # IN, see `Chain`
     double[::1] log_likelihoods,        # OUT (S,)
     double[:, ::1] moves,               # OUT (K, K)
     double[:, ::1] counts,              # OUT (K, D), durations of segments that begin and end
@@ -420,10 +405,10 @@ def forward_backward(
     No path is drawn if a sequence is impossible, and log densities stay as they are.
     """
     cdef Py_ssize_t S = log_likelihoods.shape[0], s, K = counts.shape[0], D = counts.shape[1]
-    cdef Py_ssize_t most = longest(log_densities.shape[0], offsets, S)
-    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), final, most)
-    cdef Tables* of = &chain.tables
-    cdef Run* run = &chain.run
+    cdef Py_ssize_t most = longest_of(&offsets[0], offsets.shape[0], S, log_densities.shape[0])
+    cdef Chain walked = Chain(most, *chain)
+    cdef Tables* of = &walked.tables
+    cdef Run* run = &walked.run
     cdef Sums sums
     cdef double[:, ::1] products = np.zeros((K, D)), reversed_counts = np.zeros((K, D))
     cdef double[:, ::1] left, beyond
@@ -443,7 +428,7 @@ def forward_backward(
         counts[:, :] = 0
         sums.durations = &counts[0, 0]
     for s in range(S):
-        chain.begin_with(firsts, s, offsets[s + 1] - offsets[s])
+        walked.begin_with(s, offsets[s + 1] - offsets[s])
         left, beyond = lefts[0 if s == 0 else 2], lefts[1 if s == 0 else 3]
         require(left.shape[0] == K == beyond.shape[0]
                 and left.shape[1] == run.R + 1 == beyond.shape[1], "first segments")
@@ -460,17 +445,14 @@ def forward_backward(
                 backward(of, run, &sums)
                 posteriors(x, of, run)
     if not draws:
-        in_order = np.asarray(products) * np.asarray(durations)[:, ::-1] + reversed_counts
+        in_order = np.asarray(products) * walked.durations[:, ::-1] + reversed_counts
         np.asarray(counts)[:, ::-1] = in_order
 
 
 def filtered(
     floating[:, ::1] log_densities,     # INOUT (n, K): log p(v_t | h) -> p(h_t | v_1..t)
     const int64_t[::1] offsets,         # IN (S + 1,)
-    const double[:, ::1] transmat,             # IN (K, K)
-    const double[:, ::1] durations,            # IN (K, D)
-    const double[::1] final,            # IN (K,), p(the sequence ends after a segment), or None
-    firsts,                             # IN, as those of `forward_backward`
+    tuple chain,                        # IN, see `Chain`
     double[::1] log_likelihoods,        # OUT (S,)
     double[::1] rows,                   # OUT (n,): log p(v_t | v_1..t-1)
     double[:, ::1] elapsed,             # OUT (K, D): of the last row of all, p(state, the rows of
@@ -481,17 +463,17 @@ def filtered(
     """Filtered probabilities, 0 from where a sequence is impossible, and log-likelihoods."""
     cdef Py_ssize_t S = log_likelihoods.shape[0], s, t, k, n, K = elapsed.shape[0]
     cdef Py_ssize_t D = elapsed.shape[1]
-    cdef Py_ssize_t most = longest(log_densities.shape[0], offsets, S)
-    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), final, most)
-    cdef Tables* of = &chain.tables
-    cdef Run* run = &chain.run
+    cdef Py_ssize_t most = longest_of(&offsets[0], offsets.shape[0], S, log_densities.shape[0])
+    cdef Chain walked = Chain(most, *chain)
+    cdef Tables* of = &walked.tables
+    cdef Run* run = &walked.run
     cdef double total, before
     cdef const double* logs
     cdef floating* x
     require(D == of.D and K == of.K == log_densities.shape[1] and K == beyond.shape[0]
             and rows.shape[0] == log_densities.shape[0], "states and durations")
     for s in range(S):
-        chain.begin_with(firsts, s, offsets[s + 1] - offsets[s])
+        walked.begin_with(s, offsets[s + 1] - offsets[s])
         x = &log_densities[offsets[s], 0]
         if only_likelihoods:
             with nogil:
@@ -640,23 +622,20 @@ cdef void trace(
 def viterbi(
     const floating[:, ::1] log_densities,   # IN (n, K)
     const int64_t[::1] offsets,             # IN (S + 1,)
-    const double[:, ::1] transmat,                 # IN (K, K)
-    const double[:, ::1] durations,                # IN (K, D)
-    const double[::1] final,                # IN, as that of `forward_backward`
-    firsts,                                 # IN, as those of `forward_backward`
+    tuple chain,                            # IN, see `Chain`
     double[::1] log_probabilities,          # OUT (S,): log p(v, best path)
     int64_t[::1] states,                    # OUT (n,), 0 where a sequence is impossible
 ):
     """The most probable path of segments, whatever an open one has after the last row."""
     cdef Py_ssize_t S = log_probabilities.shape[0], s
-    cdef Py_ssize_t most = longest(log_densities.shape[0], offsets, S)
-    cdef Chain chain = Chain(np.asarray(transmat), np.asarray(durations), final, most)
-    cdef Tables* of = &chain.tables
-    cdef Run* run = &chain.run
+    cdef Py_ssize_t most = longest_of(&offsets[0], offsets.shape[0], S, log_densities.shape[0])
+    cdef Chain walked = Chain(most, *chain)
+    cdef Tables* of = &walked.tables
+    cdef Run* run = &walked.run
     require(of.K == log_densities.shape[1] and states.shape[0] == log_densities.shape[0],
             "states of all rows")
     for s in range(S):
-        chain.begin_with(firsts, s, offsets[s + 1] - offsets[s])
+        walked.begin_with(s, offsets[s + 1] - offsets[s])
         with nogil:
             forward(&log_densities[offsets[s], 0], of, run, True)
             log_probabilities[s] = run.log_likelihood + run.reference

@@ -23,6 +23,9 @@ OPTIMISE_BEGIN(SELECTS)
  * */
 #define PARTIAL_SUMS 16
 
+/* What a row of k states is padded to. */
+SIMD_INLINE ptrdiff_t padded_width(ptrdiff_t k) { return k <= 4 ? 4 : (k + 7) / 8 * 8; }
+
 SIMD_INLINE int64_t bits_of_double(double x) { int64_t i; memcpy(&i, &x, sizeof i); return i; }
 SIMD_INLINE double double_of_bits(int64_t i) { double x; memcpy(&x, &i, sizeof x); return x; }
 SIMD_INLINE int32_t bits_of_float(float x) { int32_t i; memcpy(&i, &x, sizeof i); return i; }

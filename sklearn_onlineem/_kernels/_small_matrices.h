@@ -397,9 +397,7 @@ OPTIMISE_BEGIN(SELECTS)
 SIMD_INLINE ptrdiff_t triangle_size(ptrdiff_t d) { return d * (d + 1) / 2; }
 /* Where a triangle has the entry of a row and a column. */
 SIMD_INLINE ptrdiff_t entry_of(ptrdiff_t i, ptrdiff_t j, ptrdiff_t d)
-{
-    return j * d - triangle_size(j) + i;
-}
+{ return j * d - triangle_size(j) + i; }
 
 /* v (d, LANES) <- L_k^-1 (x - mean_k), for the triangles of a tile, squares <- |v_k|^2. What is
  * solved is taken from all that follows, as numbers there do not wait for each other. */

@@ -7,13 +7,12 @@ Shapes: K components, d features; a shared ("tied") covariance is a stack of one
 """
 
 from libc.math cimport isfinite, log
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport PyArray_NDIM, ndarray
 from scipy.linalg.cython_blas cimport daxpy, ddot, dscal
 from scipy.linalg.cython_lapack cimport dlauum, dpotrf, dtrtri
 
-from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, take_doubles
+from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, free, take_doubles
 from ._arrays cimport extent, readable, require, writable
 from ._pairwise cimport pairwise_sum
 from ._simd cimport restricted, simd_void

@@ -8,11 +8,10 @@ Given a row at the squared distance D from component k, of d features, its preci
 Squares come in, and weights r E[u] go out, by which `_gaussian` or `_natural` make moments.
 """
 
-from libc.stdlib cimport free
 from libc.string cimport memset
 from numpy cimport NPY_DOUBLE, ndarray
 
-from ._arena cimport allocate_doubles
+from ._arena cimport allocate_doubles, free
 from ._arrays cimport extent, readable, require, writable
 from ._responsibilities cimport Task, finish_block, task_of
 from ._simd cimport restricted, simd_void

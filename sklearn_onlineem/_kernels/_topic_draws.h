@@ -70,15 +70,11 @@ SIMD_INLINE uint64_t mixed(uint64_t x)
 
 /* The key of a stream of random numbers within that of another one. */
 SIMD_INLINE uint64_t stream_of(uint64_t key, uint64_t number)
-{
-    return mixed(key + (number + 1) * 0x9e3779b97f4a7c15u);
-}
+{ return mixed(key + (number + 1) * 0x9e3779b97f4a7c15u); }
 
 /* In [0, 1): a multiple of 2^-24, so that its product with a normal x is less than x. */
 SIMD_INLINE float uniform_of(uint64_t key, uint64_t number)
-{
-    return (float)(int32_t)(stream_of(key, number) >> 40) * 5.9604644775390625e-08f;
-}
+{ return (float)(int32_t)(stream_of(key, number) >> 40) * 5.9604644775390625e-08f; }
 
 /* Whether a topic can be drawn: if not, weights are all 0, or too large for a float. */
 SIMD_INLINE int is_sum(float sum) { return sum >= FLT_MIN && sum <= FLT_MAX; }
@@ -194,10 +190,7 @@ typedef struct {
 
 /* The numbers of a document's blocks: those of its tokens have lower numbers. */
 SIMD_INLINE Numbers numbers_of_blocks(uint64_t key)
-{
-    Numbers numbers = {stream_of(key, UINT64_MAX), 0};
-    return numbers;
-}
+{ return (Numbers){stream_of(key, UINT64_MAX), 0}; }
 
 /* In (0, 1). */
 SIMD_INLINE double next_uniform(Numbers *numbers)

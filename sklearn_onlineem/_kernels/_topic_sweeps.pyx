@@ -1,4 +1,4 @@
-"""Latent Dirichlet allocation: sweeps over the topics of all tokens.
+"""Latent Dirichlet allocation: sweeps over the topics of all tokens, and what these tell.
 
 The topics' words are integrated out. Tokens come document by document; random numbers depend on the
 seed, the document's number and the token. Of a word that a document has very often its tokens are a
@@ -7,14 +7,19 @@ block, whose topics are drawn as counts, see `_topic_draws.h`.
 
 from cython.parallel cimport prange
 from libc.limits cimport INT_MAX
-from libc.math cimport fmax
+from libc.math cimport INFINITY, fmax
 from libc.stdint cimport int64_t, uint64_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from ._arena cimport Arena, allocate, arena_of, counting_arena, take_arenas, take_doubles
+from ._arena cimport (
+    Arena, allocate, arena_of, counting_arena, free, take_arenas, take_doubles, take_each,
+)
 from ._arrays cimport require
-from ._openmp cimport busy_threads, is_interrupted, omp_get_thread_num, raise_waiting
+from ._gamma_functions cimport digamma_difference, polygamma
+from ._openmp cimport (
+    Slabs, busy_threads, is_interrupted, lay_out_slabs, omp_get_thread_num, raise_waiting, slabs_of,
+    walk_blocks,
+)
 from ._topics cimport (
     FLT_MIN, MOST_TOKENS, BlockSpace, Scan, check_allowed, check_lanes, check_prior, most_prior,
     stream_of, sum_rows, take_block_space, take_floats,
@@ -27,6 +32,7 @@ from _topic_sweeps_h cimport (
 
 cdef enum:
     MOST_WEIGHTS = 1 << 26      # of topics, in which draws go on without a look for Ctrl-C
+    DOCUMENTS = 64              # whose expected logarithms are summed by one thread
 
 cdef struct Tokens:
     Py_ssize_t n                # documents
@@ -47,6 +53,7 @@ cdef struct Tokens:
     const double* alpha
     const float* float_alpha        # (P,), 0 in the padding
     double alpha_sum
+    double prior_shift              # psi(alpha_0)
 
 # The scratch memory of a thread.
 cdef struct TokenSpace:
@@ -267,7 +274,7 @@ cdef double draw_all(
     return log_likelihood
 
 
-def collapsed_sweep(
+def sweep(
     const int[::1] tokens,                  # IN (N,): the word of each token
     const int64_t[::1] offsets,             # IN (n + 1,): where documents begin
     const unsigned char[:, ::1] allowed,    # IN (n, K) or (0, 0): topics a document may use
@@ -278,60 +285,39 @@ def collapsed_sweep(
     float[:, ::1] block_topics,             # INOUT (B, P): of its tokens; 0: they have none
     float[:, ::1] word_topic,               # INOUT (V, P): n_kv, below 2^24
     double[::1] totals,                     # INOUT (P,): n_k
-    const double[::1] alpha,                # IN (K,)
-    double beta,
-    uint64_t seed,
-):
-    """A sweep of collapsed Gibbs sampling; return sum_n log p(w_n | all other tokens).
-
-    p(z_n = k) ~ (n_dk + alpha_k) (n_kw + beta) / (n_k + V beta), without the token itself. Tokens
-    come one after another, so this is not for several threads.
-    """
-    cdef Tokens problem
-    problem.V, problem.P, problem.n_threads = word_topic.shape[0], word_topic.shape[1], 1
-    problem.seed = seed
-    check_tokens(&problem, tokens, offsets, allowed, topics, block_offsets, block_words,
-                 block_counts, block_topics, totals, alpha, beta)
-    return draw_all(&problem, &word_topic[0, 0], &totals[0], beta, True)
-
-
-def esca_sweep(
-    const int[::1] tokens,                  # IN (N,): the word of each token
-    const int64_t[::1] offsets,             # IN (n + 1,): where documents begin
-    const unsigned char[:, ::1] allowed,    # IN (n, K) or (0, 0): topics a document may use
-    int[::1] topics,                        # INOUT (N,); -1: none
-    const int64_t[::1] block_offsets,       # IN (n + 1,): where the blocks of documents begin
-    const int[::1] block_words,             # IN (B,): the word of each block
-    const float[::1] block_counts,          # IN (B,): its tokens, which are none of `tokens`
-    float[:, ::1] block_topics,             # INOUT (B, P): of its tokens; 0: they have none
-    const float[:, ::1] word_topic,         # IN (V, P): n_kv, below 2^24
-    const double[::1] totals,               # IN (P,): n_k
-    float[:, ::1] new_word_topic,           # OUT (V, P)
-    double[::1] new_totals,                 # OUT (P,)
+    float[:, ::1] new_word_topic,           # OUT (V, P); or None, for collapsed Gibbs sampling
+    double[::1] new_totals,                 # OUT (P,), or None
     const double[::1] alpha,                # IN (K,)
     double beta,
     uint64_t seed,
     int n_threads,
 ):
-    """A pass of an exponential stochastic cellular automaton (Zaheer et al. 2016).
+    """Draw every token's topic from (n_dk + alpha_k) (n_kw + beta) / (n_k + V beta).
 
-    Every token's topic is drawn from (n_dk + alpha_k) (n_kw + beta) / (n_k + V beta), in which all
-    counts, the token's own too, are those of the pass before. Return the sum of the logarithms of
-    what these say of the tokens.
+    In collapsed Gibbs sampling counts are those of all other tokens, which change with each draw.
+    Tokens come one after another, so this is not for several threads. With new counts, it is a pass
+    of an exponential stochastic cellular automaton (Zaheer et al. 2016): counts, the token's own
+    too, are those of the pass before. Return the sum of the logarithms of what counts say of the
+    tokens: of log p(w_n | all other tokens) in the first case.
     """
     cdef Tokens problem
     cdef Py_ssize_t i, k
     cdef int part
     cdef double log_likelihood
-    problem.V, problem.P, problem.n_threads = word_topic.shape[0], word_topic.shape[1], n_threads
-    problem.seed = seed
+    cdef bint collapsed = new_word_topic is None
+    require(n_threads > 0, "threads")
+    problem.V, problem.P = word_topic.shape[0], word_topic.shape[1]
+    problem.n_threads, problem.seed = 1 if collapsed else n_threads, seed
     check_tokens(&problem, tokens, offsets, allowed, topics, block_offsets, block_words,
                  block_counts, block_topics, totals, alpha, beta)
-    require(new_totals.shape[0] == problem.P and new_word_topic.shape[0] == problem.V
-            and new_word_topic.shape[1] == problem.P, "new tables are as the old ones")
+    if collapsed:
+        return draw_all(&problem, &word_topic[0, 0], &totals[0], beta, True)
+    require(new_totals is not None and new_totals.shape[0] == problem.P
+            and new_word_topic.shape[0] == problem.V and new_word_topic.shape[1] == problem.P,
+            "new tables are as the old ones")
     require(&new_word_topic[0, 0] != &word_topic[0, 0], "new counts are not the old ones")
     n_threads = problem.n_threads = busy_threads(n_threads, problem.n)
-    log_likelihood = draw_all(&problem, &word_topic[0, 0], <double*> &totals[0], beta, False)
+    log_likelihood = draw_all(&problem, &word_topic[0, 0], &totals[0], beta, False)
     with nogil:
         memset(&new_word_topic[0, 0], 0, problem.V * problem.P * sizeof(float))
         for part in prange(n_threads, schedule="static", num_threads=n_threads,
@@ -343,3 +329,145 @@ def esca_sweep(
                 new_word_topic[block_words[i], k] += block_topics[i, k]
         sum_rows(&new_word_topic[0, 0], problem.V, problem.P, &new_totals[0])
     return log_likelihood
+
+
+# Expected logarithms of proportions
+# ----------------------------------
+#
+#     E log theta_k = psi(alpha_k + n_dk) - psi(alpha_0 + n_d)
+#
+# Most documents have few of all topics, so that no psi is evaluated for what they have, but what
+# their tokens add to it: psi(alpha + n) = psi(alpha + 1) + sum_{0 < j < n} 1 / (alpha + j). The
+# first token is counted apart: for small alpha it adds nearly all, and digits would be lost.
+
+# Of a block of documents.
+cdef struct Sums:
+    double* present             # (K,) documents with tokens of a topic
+    double* changes             # (K,) rises less shifts
+    double* n                   # (K,) tokens of a document; 0 between documents
+    double* rises               # (K,) what all tokens but their first add
+    double* shifts              # (K,) psi(alpha_0 + n_d), or psi(alpha_0) if it is not allowed
+
+
+cdef Sums lay_out_logs(Py_ssize_t K, double* present, Arena* arena) noexcept nogil:
+    cdef Sums sums
+    sums.present, sums.changes = present, present + K if present != NULL else NULL
+    take_each(arena, K, &sums.n, &sums.rises, &sums.shifts)
+    return sums
+
+
+cdef void add_tokens(const Tokens* documents, Py_ssize_t d, const Sums* sums) noexcept nogil:
+    cdef Py_ssize_t i, k
+    cdef double n, more
+    for i in range(documents.offsets[d], documents.offsets[d + 1]):
+        k = documents.topics[i]
+        n = sums.n[k]
+        sums.n[k] = n + 1
+        sums.rises[k] += 1 / (documents.alpha[k] + n) if n > 0 else 0
+    for i in range(documents.block_offsets[d], documents.block_offsets[d + 1]):
+        for k in range(documents.K):
+            n, more = sums.n[k], documents.block_topics[i * documents.P + k]
+            sums.n[k] = n + more
+            if n == 0:
+                n, more = 1, more - 1
+            if more > 0:
+                sums.rises[k] += digamma_difference(documents.alpha[k] + n, more)
+    for k in range(documents.K):
+        sums.present[k] += sums.n[k] > 0
+        sums.n[k] = 0
+
+
+cdef void add_shifts(const Tokens* documents, Py_ssize_t d, const Sums* sums) noexcept nogil:
+    cdef Py_ssize_t i, k
+    cdef const unsigned char* allowed = documents.allowed + d * documents.K
+    cdef double n = documents.offsets[d + 1] - documents.offsets[d]
+    cdef double shift, alpha_sum = documents.alpha_sum
+    cdef bint is_allowed
+    for i in range(documents.block_offsets[d], documents.block_offsets[d + 1]):
+        for k in range(documents.K):
+            n += documents.block_topics[i * documents.P + k]
+    if documents.allowed != NULL:
+        alpha_sum = 0
+        for k in range(documents.K):
+            alpha_sum += documents.alpha[k] if allowed[k] else 0
+    shift = polygamma(alpha_sum + n).digamma
+    for k in range(documents.K):
+        # A topic that is not allowed has no part in this document, which says nothing of its prior.
+        is_allowed = documents.allowed == NULL or allowed[k]
+        sums.shifts[k] += shift if is_allowed else documents.prior_shift
+
+
+def expected_logs(
+    int[::1] topics,                        # IN (N,)
+    const int64_t[::1] offsets,             # IN (n + 1,): where documents begin
+    const int64_t[::1] block_offsets,       # IN (n + 1,): where the blocks of documents begin
+    float[:, ::1] block_topics,             # IN (B, P): how many tokens of a block have each topic
+    const unsigned char[:, ::1] allowed,    # IN (n, K) or (0, 0): topics a document may use
+    const double[::1] alpha,                # IN (K,)
+    double[::1] out,                        # OUT (K,)
+    int n_threads,
+):
+    """out <- the sum over documents of E log theta_k = psi(alpha_k + n_dk) - psi(alpha_0 + n_d).
+
+    Of topics that a document may not use it is that of the prior.
+    """
+    cdef Tokens documents
+    cdef Py_ssize_t n = offsets.shape[0] - 1, K = alpha.shape[0], n_blocks, d, i, k
+    cdef bint valid = True
+    require(n > 0 and K > 0 and n_threads > 0, "documents, topics, threads")
+    require(out.shape[0] == K and offsets[0] == 0 and offsets[n] == topics.shape[0],
+            "offsets of all topics, a sum for each")
+    require(block_offsets.shape[0] == n + 1 and block_offsets[0] == 0
+            and block_offsets[n] == block_topics.shape[0] and block_topics.shape[1] >= K,
+            "offsets of all blocks, rows of topics")
+    for d in range(n):
+        require(offsets[d] <= offsets[d + 1] and block_offsets[d] <= block_offsets[d + 1],
+                "offsets do not fall")
+    for i in range(topics.shape[0]):
+        valid &= 0 <= topics[i] < K
+    for i in range(block_topics.shape[0]):
+        for k in range(K):
+            valid &= 0 <= block_topics[i, k] < INFINITY
+    require(valid, "every token has a topic")
+    check_allowed(allowed, n, K)
+    documents.n, documents.K, documents.alpha_sum = n, K, check_prior(alpha)
+    documents.prior_shift = polygamma(documents.alpha_sum).digamma
+    documents.topics = &topics[0] if topics.shape[0] > 0 else NULL
+    documents.offsets, documents.alpha = &offsets[0], &alpha[0]
+    documents.block_offsets, documents.P = &block_offsets[0], block_topics.shape[1]
+    documents.block_topics = &block_topics[0, 0] if block_topics.shape[0] > 0 else NULL
+    documents.allowed = &allowed[0, 0] if allowed.shape[0] > 0 else NULL
+    n_blocks = (n + DOCUMENTS - 1) // DOCUMENTS
+    cdef Slabs slabs = slabs_of(n, DOCUMENTS, n_blocks, busy_threads(n_threads, n_blocks))
+    cdef Arena counted = counting_arena(), arena = counting_arena()
+    cdef double present
+    lay_out_logs(K, NULL, &counted)
+    lay_out_slabs(&slabs, &counted, 2 * K, &arena)
+    cdef void* scratch = allocate(&arena)
+    slabs = lay_out_slabs(&slabs, &counted, 2 * K, &arena)
+    with nogil:
+        walk_blocks(&slabs, add_block, &documents)
+        for k in range(K):
+            present, out[k] = slabs.sums[k], slabs.sums[K + k]
+            if present < n:
+                out[k] += (n - present) * polygamma(alpha[k]).digamma
+            if present > 0:
+                out[k] += present * polygamma(alpha[k] + 1).digamma
+        free(scratch)
+
+
+cdef double add_block(
+    const void* of, Arena scratch, Py_ssize_t start, Py_ssize_t B, double* present
+) noexcept nogil:
+    cdef const Tokens* documents = <const Tokens*> of
+    cdef Py_ssize_t K = documents.K, d, k
+    cdef Sums sums = lay_out_logs(K, present, &scratch)
+    memset(sums.n, 0, K * sizeof(double))
+    memset(sums.rises, 0, K * sizeof(double))
+    memset(sums.shifts, 0, K * sizeof(double))
+    for d in range(start, start + B):
+        add_tokens(documents, d, &sums)
+        add_shifts(documents, d, &sums)
+    for k in range(K):
+        sums.changes[k] += sums.rises[k] - sums.shifts[k]
+    return 0

@@ -3,10 +3,9 @@
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free
 from libc.string cimport memset
 
-from ._arena cimport allocate_doubles
+from ._arena cimport allocate_doubles, free
 from ._arrays cimport require
 from ._openmp cimport busy_threads
 from ._simd cimport restricted, simd_void
@@ -67,22 +66,6 @@ def normalise_columns(
             inverse[k] = 1 / total if total > 0 else 0
         smooth_columns(&counts[0, 0], smoothing, inverse, V, K, &out[0, 0])
         free(inverse)
-
-
-def add_tables(
-    double a,
-    const double[:, ::1] x,     # IN (V, K)
-    double b,
-    const double[:, ::1] y,     # IN (V, K)
-    double[:, ::1] out,         # OUT (V, K): a x + b y
-):
-    cdef Py_ssize_t V = x.shape[0], K = x.shape[1], v, k
-    check_tables(x, y)
-    check_tables(x, out)
-    with nogil:
-        for v in range(V):
-            for k in range(K):
-                out[v, k] = a * x[v, k] + b * y[v, k]
 
 
 def scale_columns(

@@ -10,10 +10,12 @@ else.
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, exp, fmax, log
 from libc.stdint cimport int64_t, uint64_t
-from libc.stdlib cimport free, qsort
+from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 
-from ._arena cimport Arena, allocate, arena_of, counting_arena, take, take_arenas, take_doubles
+from ._arena cimport (
+    Arena, allocate, arena_of, counting_arena, free, take, take_arenas, take_doubles, take_each,
+)
 from ._arrays cimport fits, require
 from ._gamma_functions cimport log_rising, polygamma
 from ._openmp cimport busy_threads, is_interrupted, omp_get_thread_num, raise_waiting
@@ -94,10 +96,6 @@ cdef struct Memory:
     double* logs                # (n_documents, P)
     double* bounds              # (n_documents,)
     Length* lengths             # (n_documents,)
-    double* padded_alpha
-    float* float_alpha
-    double* log_gammas
-    double* prior_logs
 
 
 cdef Workspace lay_out_workspace(const Problem* problem, Arena* arena) noexcept nogil:
@@ -110,8 +108,7 @@ cdef Workspace lay_out_workspace(const Problem* problem, Arena* arena) noexcept 
     space.chain.scan.weights = take_floats(arena, P)
     space.chain.scan.running = take_floats(arena, P)
     space.chain.rows = take_floats(arena, 0 if problem.wants_totals else problem.most_words * P)
-    space.mean_n = take_doubles(arena, P)
-    space.terms = take_doubles(arena, P)
+    take_each(arena, P, &space.mean_n, &space.terms)
     space.sums = take_doubles(arena, problem.most_words)
     space.chain.tokens = <int*> take(arena, problem.most_tokens, sizeof(int))
     space.chain.topics = <int*> take(arena, problem.most_tokens, sizeof(int))
@@ -121,7 +118,7 @@ cdef Workspace lay_out_workspace(const Problem* problem, Arena* arena) noexcept 
     return space
 
 
-cdef Memory lay_out(const Problem* problem, Arena* arena) noexcept nogil:
+cdef Memory lay_out(Problem* problem, Arena* arena) noexcept nogil:
     cdef Memory memory
     memory.counted = counting_arena()
     lay_out_workspace(problem, &memory.counted)
@@ -131,10 +128,8 @@ cdef Memory lay_out(const Problem* problem, Arena* arena) noexcept nogil:
     memory.logs = take_doubles(arena, problem.n_documents * problem.P)
     memory.bounds = take_doubles(arena, problem.n_documents)
     memory.lengths = <Length*> take(arena, problem.n_documents, sizeof(Length))
-    memory.padded_alpha = take_doubles(arena, problem.P)
-    memory.log_gammas = take_doubles(arena, problem.P)
-    memory.prior_logs = take_doubles(arena, problem.P)
-    memory.float_alpha = take_floats(arena, problem.P)
+    take_each(arena, problem.P, &problem.padded_alpha, &problem.log_gammas, &problem.prior_logs)
+    problem.float_alpha = take_floats(arena, problem.P)
     return memory
 
 
@@ -142,9 +137,7 @@ cdef void fill_prior(Problem* problem, const Memory* memory) noexcept nogil:
     """What depends on alpha alone; in floats no topic's alpha is rounded to 0."""
     cdef Py_ssize_t k, P = problem.P
     cdef double shift = polygamma(problem.alpha_sum).digamma
-    problem.padded_alpha, problem.float_alpha = memory.padded_alpha, memory.float_alpha
     problem.prior_shift = shift
-    problem.log_gammas, problem.prior_logs = memory.log_gammas, memory.prior_logs
     for k in range(P):
         problem.padded_alpha[k] = problem.alpha[k] if k < problem.K else 1
         problem.float_alpha[k] = <float> fmax(problem.alpha[k], FLT_MIN) if k < problem.K else 0

@@ -7,6 +7,7 @@ from scipy import sparse
 
 from sklearn_onlineem._kernels import _rows
 
+_MOST_COLUMNS = np.iinfo(np.int32).max
 _FAULTS = {
     _rows.POINTERS_START: "indptr must begin with 0",
     _rows.POINTERS_FALL: "indptr must not fall",
@@ -47,11 +48,20 @@ def checked_csr(X):
     return type(X)(parts, shape=X.shape, copy=False)
 
 
-def _checked(X, shape):
-    """Return values, indices and pointers, the latter copied, and whether indices are sorted.
+def csr_parts(X):
+    """Return values, indices and pointers of a CSR matrix, of the types that kernels read."""
+    check_indexed(X.shape[1])
+    return X.data, X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64, copy=False)
 
-    ValueError if indices or pointers are out of range.
-    """
+
+def check_indexed(n_columns):
+    """Raise ValueError unless 32 bits hold the indices of columns."""
+    if n_columns > _MOST_COLUMNS:
+        raise ValueError(f"Sparse rows have at most {_MOST_COLUMNS} columns, got {n_columns}.")
+
+
+def _checked(X, shape):
+    """Return values, indices and pointers, the latter copied, and their form; or a ValueError."""
     data, (indices, indptr) = X.data, _alike(X.indices, X.indptr)
     n_values = len(data) if np.ndim(data) else -1
     if indices.shape != (n_values,) or indptr.shape != (shape[0] + 1,):

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import task
+from sklearn_onlineem.data.sparse import csr_parts
 
 # Counts of a word, and lengths of documents, that have a place in tables.
 _MOST_TABLED, _LONGEST_TABLED = 64, 1 << 12
@@ -45,7 +46,8 @@ def events_of(X):
     _compound_dirichlet.largest_counts(*rows, first[1:])
     np.cumsum(first, out=first)
     most = np.count_nonzero(rows[0]) + X.shape[0]
-    events, words, pointers = (np.empty(n, np.int64) for n in (most, most, X.shape[0] + 1))
+    events, words = np.empty(most, np.int32), np.empty(most, np.int64)
+    pointers = np.empty(X.shape[0] + 1, np.int64)
     counts, number = np.empty(most), np.zeros(first[-1], dtype=np.int64)
     n_events = _compound_dirichlet.encode(*rows, first, number, events, pointers, words, counts)
     events = events[: pointers[-1]]
@@ -120,10 +122,10 @@ def as_csr(X):
     """Return entries, words and pointers, and whether rows are dense, with the same words."""
     # Dense rows keep their zeros: a copy without these would cost more than the events do.
     if sparse.issparse(X):
-        return X.data, X.indices, X.indptr, False
+        return *csr_parts(X), False
     n_rows, n_words = X.shape
     pointers = np.arange(n_rows + 1) * n_words
-    return np.ascontiguousarray(X).ravel(), np.arange(n_words), pointers, True
+    return np.ascontiguousarray(X).ravel(), np.arange(n_words, dtype=np.int32), pointers, True
 
 
 def moments(events, totals, weight, n_words):

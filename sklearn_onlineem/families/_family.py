@@ -15,6 +15,7 @@ from sklearn_onlineem._kernels._rows import largest_magnitude
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers, Maps
 from sklearn_onlineem._values import n_numbers
 from sklearn_onlineem.data.rows import PLAIN, Rows, Wanted, task
+from sklearn_onlineem.data.sparse import csr_parts
 from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks
 from sklearn_onlineem.families._start_coordinates import standardised, unchanged
 from sklearn_onlineem.families.capabilities import Means
@@ -513,7 +514,7 @@ def linear_statistics(phi, responsibilities, n_threads=1):
     if sparse.issparse(phi):
         totals = np.empty((phi.shape[1], len(counts)))
         given = task(responsibilities=weights)
-        _counts.mixture_pass(*_csr(phi), None, None, given, counts, totals, n_threads)
+        _counts.mixture_pass(*csr_parts(phi), None, None, given, counts, totals, n_threads)
         return Sums(counts, np.ascontiguousarray(totals.T))
     totals = np.empty((len(counts), phi.shape[1]))
     _natural.mixture_pass(
@@ -578,10 +579,6 @@ def averages(counts, totals, log_likelihood, rows):
     return counts, Sums(counts, totals), log_likelihood / total_weight
 
 
-def _csr(X):
-    return X.data, X.indices, X.indptr
-
-
 def _entries(phi, natural):
     """Return the arrays of a CSR matrix; ValueError if its columns do not fit the parameters."""
     if phi.shape[1] != natural.shape[1]:
@@ -589,4 +586,4 @@ def _entries(phi, natural):
             f"Rows have {phi.shape[1]} statistics, but components have {natural.shape[1]} natural"
             " parameters."
         )
-    return _csr(phi)
+    return csr_parts(phi)

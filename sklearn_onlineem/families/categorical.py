@@ -18,6 +18,7 @@ from sklearn_onlineem._kernels._rows import are_codes
 from sklearn_onlineem._python import cached_property, ours
 from sklearn_onlineem._typing import Floats, Generator, Integers, Maps
 from sklearn_onlineem.data.rows import task
+from sklearn_onlineem.data.sparse import check_indexed
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._e_step import drawn_from, log_of
 from sklearn_onlineem.families._family import normalised
@@ -247,8 +248,10 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         return (self.sufficient_statistics if X.shape[1] > 1 else unchanged,)
 
     def sufficient_statistics(self, X: Floats) -> Floats:
-        parts, n_columns = self._one_hot(X)
-        return sparse.csr_array(parts, shape=(len(X), n_columns))
+        (ones, columns, indptr), n_columns = self._one_hot(X)
+        # Scikit-learn, which finds the first clusters, takes no pointers of 64 bits.
+        indptr = indptr.astype(np.int32 if X.size < 1 << 31 else np.int64)
+        return sparse.csr_array((ones, columns, indptr), shape=(len(X), n_columns))
 
     def _one_hot(self, X):
         """Return values, indices and pointers of the one-hot coding in CSR, and its columns."""
@@ -259,13 +262,13 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         # Few calls of NumPy, as updates of streams are as short as these.
         ends = np.cumsum(self._sizes(n_features)) if isinstance(sizes, tuple) else None
         n_columns = int(n_features * sizes if ends is None else ends[-1])
-        index = np.int32 if max(X.size, n_columns) < 1 << 31 else np.int64
-        columns = X.astype(index)
+        check_indexed(n_columns)
+        columns = X.astype(np.int32)
         if ends is not None:
-            columns[:, 1:] += ends[:-1].astype(index)
+            columns[:, 1:] += ends[:-1].astype(np.int32)
         elif n_features > 1:
-            columns += sizes * np.arange(n_features, dtype=index)
-        indptr = np.arange(0, X.size + 1, n_features, dtype=index)
+            columns += sizes * np.arange(n_features, dtype=np.int32)
+        indptr = np.arange(0, X.size + 1, n_features)
         ones = np.empty(X.size, dtype=X.dtype)
         ones.fill(1.0)  # `np.ones` takes three times as long.
         return (ones, columns.ravel(), indptr), n_columns

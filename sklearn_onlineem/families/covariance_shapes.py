@@ -14,7 +14,6 @@ from sklearn_onlineem._kernels import (
     _centred_moments,
     _gaussian,
     _natural,
-    _natural_gaussian,
     _small_matrices,
 )
 from sklearn_onlineem._python import cached_property, ours
@@ -202,7 +201,7 @@ class Covariance(ABC):
             return None
         centre, natural = np.empty(d), np.empty((n_components, d + self.n_parameters(d)))
         offset = np.empty(n_components)
-        guard = _natural_gaussian.natural_form(
+        guard = _natural.natural_form(
             X, gaussians.mean, gaussians.precision, log_det, centre, natural, offset
         )
         return (centre, natural, offset) if guard < LARGEST_GUARD[X.dtype] else None
@@ -266,7 +265,7 @@ class _Matrices(Covariance):
         """Return moments from the sums of the features about a centre."""
         n_components, d = len(counts), len(centre)
         mean, scatters = np.empty((n_components, d)), np.empty((n_components, d, d))
-        _natural_gaussian.moments_about(centre, counts, totals, mean, scatters)
+        _natural.moments_about(centre, counts, totals, mean, scatters)
         return Moments(counts, self._pooled(counts), mean, self.from_matrices(scatters))
 
     def _per_entry(self, gaussians):
@@ -491,7 +490,7 @@ class _Variances(Covariance):
     def _moments_about(self, centre, counts, totals):
         mean, d = np.empty((len(counts), len(centre))), len(centre)
         scatter = np.empty((len(counts), totals.shape[1] - d))
-        _natural_gaussian.moments_about(centre, counts, totals, mean, scatter)
+        _natural.moments_about(centre, counts, totals, mean, scatter)
         return Moments(counts, counts, mean, scatter)
 
     def _per_entry(self, gaussians):

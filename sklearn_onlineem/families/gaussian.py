@@ -19,7 +19,6 @@ from sklearn_onlineem._kernels import (
     _gaps,
     _gaussian,
     _natural,
-    _natural_gaussian,
     _small_matrices,
 )
 from sklearn_onlineem._typing import Bools, Floats, Generator, Integers, Maps
@@ -379,7 +378,7 @@ class Gaussian(
         if not (rows.has_gaps or shape.is_shared or shape._prefers_factors(*means.shape)):
             mean, scatter = np.empty(means.shape), np.empty(parameters.covariance.shape)
             factors = parameters.precision_factor if scatter.ndim == 3 else NOTHING
-            log_likelihood = _natural_gaussian.e_step(
+            log_likelihood = _natural.gaussian_e_step(
                 rows.X, means, parameters.precision, factors, parameters.log_det, log_weights,
                 wanted, rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
                 rows.n_threads,

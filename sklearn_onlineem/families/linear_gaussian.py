@@ -236,7 +236,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         inputs, (K, p, q) = _moments_of(inputs), parameters.matrix.shape
         mean, scatter = np.empty((K, q + p)), np.empty((K, q + p, q + p))
         _regressions.expected_moments(
-            *parameters._arrays, self._floor, *_arrays(inputs), mean, scatter
+            parameters._arrays, self._floor, _arrays(inputs), mean, scatter
         )
         return Moments(inputs.weight, inputs.degrees, mean, scatter)
 
@@ -262,11 +262,10 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         if previous is None:
             n_components, n_outputs = statistics.mean.shape
             previous = AffineGaussian.zeros(n_components, 0, n_outputs)
-        values = [array.copy() for array in previous._arrays]
-        _regressions.maximise(
-            statistics.weight, _ready(statistics.degrees), statistics.mean, statistics.scatter,
-            self._floor, "matrix" in learnt, "offset" in learnt, "covariance" in learnt, *values,
-        )  # fmt: skip
+        values = tuple(array.copy() for array in previous._arrays)
+        moments = statistics.weight, _ready(statistics.degrees), statistics.mean, statistics.scatter
+        flags = "matrix" in learnt, "offset" in learnt, "covariance" in learnt
+        _regressions.maximise(moments, self._floor, *flags, values)
         if "covariance" in learnt and not isinstance(self.shape, Full):
             # Callers that make a model refuse those that overflow.
             with np.errstate(over="ignore", invalid="ignore"):
@@ -310,7 +309,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         """
         inputs = _moments_of(np.ones(len(p)) if inputs is None else inputs)
         found = np.empty(len(p))
-        _regressions.kl_divergences(*p._arrays, *q._arrays, *_arrays(inputs), found)
+        _regressions.kl_divergences(p._arrays, q._arrays, _arrays(inputs), found)
         if not are_finite(found):
             singular = np.isnan(found)
             pairs = [*zip(p, q, _by_component(inputs), strict=True)]

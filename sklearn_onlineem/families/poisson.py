@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse, stats
 
 from sklearn_onlineem._checks import LEAST, MOST, above, at_least, check_setting
-from sklearn_onlineem._kernels import _collapsed_counts, _log_factorials
+from sklearn_onlineem._kernels import _collapsed_counts, _counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers
-from sklearn_onlineem.data.sparse import check_non_negative
+from sklearn_onlineem.data.sparse import check_non_negative, csr_parts
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
 from sklearn_onlineem.families._start_coordinates import hellinger, square_roots
@@ -25,13 +25,12 @@ from sklearn_onlineem.statistics import Sums
 
 def log_factorial_sums(X, n_threads=1, *, minus_that_of_the_sum=False):
     """Return sums of the log factorials of the entries of each row, (n_rows,)."""
-    out = np.empty(X.shape[0])
+    (n, d), out = X.shape, np.empty(X.shape[0])
     if sparse.issparse(X):
-        _log_factorials.log_factorial_sums_csr(
-            X.data, X.indptr, minus_that_of_the_sum, out, n_threads
-        )
+        counts, _, indptr = csr_parts(X)
     else:
-        _log_factorials.log_factorial_sums(X, minus_that_of_the_sum, out, n_threads)
+        counts, indptr = X.reshape(-1), np.arange(0, n * d + 1, d)
+    _counts.log_factorial_sums(counts, indptr, minus_that_of_the_sum, out, n_threads)
     return out
 
 

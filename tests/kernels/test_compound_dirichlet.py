@@ -14,14 +14,14 @@ K = 3
 class Documents:
     """Counts of d words, with empty documents, large counts and fractions."""
 
-    def __init__(self, d, dtype=np.float64, index=np.int32):
+    def __init__(self, d, dtype=np.float64):
         rng = np.random.default_rng(d)
         self.X = rng.poisson(1.5, (20, d)).astype(dtype)
         self.X[3], self.X[5, 0], self.X[7, -1] = 0, 0.5, 1e6
         csr = sparse.csr_matrix(self.X)
-        self.csr = csr.data, csr.indices.astype(index), csr.indptr.astype(index), False
-        pointers = np.arange(0, self.X.size + 1, d, dtype=index)
-        self.dense = self.X.ravel(), np.arange(d, dtype=index), pointers, True
+        self.csr = csr.data, csr.indices, csr.indptr.astype(np.int64), False
+        pointers = np.arange(0, self.X.size + 1, d)
+        self.dense = self.X.ravel(), np.arange(d, dtype=np.int32), pointers, True
         self.alpha = np.exp(rng.normal(0, 2, (K, d)))
         self.alpha = np.column_stack([self.alpha, self.alpha.sum(axis=1)])
         self.shares = rng.dirichlet(np.ones(K), len(self.X))
@@ -34,7 +34,8 @@ class Documents:
         largest, size = np.zeros(d + 1, np.int64), len(arrays[0]) + n
         kernels.largest_counts(*arrays, largest)
         first = np.concatenate([[0], np.cumsum(largest)])
-        events, words, pointers = (np.empty(m, np.int64) for m in (size, size, n + 1))
+        events, words = np.empty(size, np.int32), np.empty(size, np.int64)
+        pointers = np.empty(n + 1, np.int64)
         counts, number = np.empty(size), np.zeros(first[-1], np.int64)
         n_events = kernels.encode(*arrays, first, number, events, pointers, words, counts)
         events = events[: pointers[-1]]
@@ -52,9 +53,8 @@ by_documents = pytest.mark.parametrize("d", [1, 2, 7, 40])
 
 @by_documents
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("index", [np.int32, np.int64])
-def test_events_are_words_and_lengths_with_their_counts(d, dtype, index):
-    documents = Documents(d, dtype, index)
+def test_events_are_words_and_lengths_with_their_counts(d, dtype):
+    documents = Documents(d, dtype)
     for arrays in (documents.csr, documents.dense):
         has, words, counts = documents.encoded(arrays)
         back = np.zeros_like(documents.counts)

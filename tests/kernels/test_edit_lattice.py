@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn_onlineem._kernels import _edit_lattice as kernels
 
 B = 3
-NONE, NO_PLACES = np.empty(0), np.empty(0, np.int64)
 by_tied = pytest.mark.parametrize("tied", [False, True])
 by_wide = pytest.mark.parametrize("wide", [False, True])
 
@@ -58,14 +57,14 @@ class Pairs:
                 np.add.at(row, [self.place(a, b) for a, b in script], 1)
             yield np.array([sum(self.log_weight(*x) for x in s) for s in all_scripts]), counts
 
-    def operations(self, wide, n_threads, uniforms=NONE, places=NO_PLACES):
+    def operations(self, wide, n_threads, uniforms=None, places=None):
         n = len(self.pairs)
         log_likelihoods = np.empty(n)
         kinds = np.empty((n if self.tied else 0, 4))
         sums = np.empty(0 if self.tied else B * B + 2 * B)
-        kernels.expected_operations(
-            *self.arrays, self.weights, *self.singles, uniforms, places, wide, log_likelihoods,
-            kinds, sums, n_threads,
+        kernels.lattice_pass(
+            *self.arrays, self.weights, *self.singles, False, wide, log_likelihoods, kinds, sums,
+            uniforms, places, n_threads,
         )  # fmt: skip
         return log_likelihoods, kinds if self.tied else sums
 

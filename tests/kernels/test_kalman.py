@@ -9,7 +9,7 @@ from cases.comparing import assert_close, assert_identical
 from cases.dynamical import changed, draw_data, draw_model
 from numpy.testing import assert_allclose
 
-from sklearn_onlineem._kernels import _kalman, _kalman_shared
+from sklearn_onlineem._kernels import _kalman
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.models.kalman import linear_dynamical
@@ -72,7 +72,7 @@ def test_moments_of_rows_have_all_digits(level, n, d, dtype, rng):
 @pytest.mark.parametrize("k", [1, 3, 9])
 def test_a_form_is_forgotten_once_its_power_is_nothing(k, radius, rng):
     form = np.linalg.qr(rng.normal(size=(k, k)))[0] * radius
-    steps, power = _kalman_shared.forgetting_steps(form), np.linalg.matrix_power
+    steps, power = _kalman.forgetting_steps(form), np.linalg.matrix_power
     if radius > 0.999:
         assert steps == 0  # It takes more than 2^16, or never is.
     else:
@@ -84,9 +84,9 @@ def one_by_one(model, sequences):
     """Statistics, log-likelihoods of sequences and of rows, without batches."""
     padded, (k, d) = Padded(model), (model.n_components, model.n_features)
     sums, of_sequences = allocate_sums(k, d), np.empty(len(sequences))
-    of_rows, nothing = np.empty(len(sequences.X)), np.empty(0)
-    arguments = padded._arguments(sequences)
-    _kalman.expected(*arguments, nothing, *sums, of_rows, of_sequences, 1)
+    of_rows = np.empty(len(sequences.X))
+    rows = (*4 * (None,), of_rows, *4 * (None,))
+    _kalman.filter_pass(*padded._arguments(sequences), rows, None, sums, of_sequences, 1)
     return sums, of_sequences, of_rows
 
 

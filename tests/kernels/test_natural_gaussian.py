@@ -15,7 +15,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sklearn_onlineem._kernels._gaussian import LARGEST_GUARD
 from sklearn_onlineem._kernels._gaussian import mixture_pass as centred_pass
-from sklearn_onlineem._kernels._natural_gaussian import e_step, moments_about, natural_form
+from sklearn_onlineem._kernels._natural import gaussian_e_step as e_step
+from sklearn_onlineem._kernels._natural import moments_about, natural_form
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem.families import Diagonal, Full, Gaussians, Spherical
 from sklearn_onlineem.families.covariance_shapes import location

@@ -59,9 +59,9 @@ def learnt_numpy(weight, degrees, mean, scatter, B, c, S, floor, learnt):
 
 
 def maximised(moments, known, floor, learnt):
-    found = [array.copy() for array in known]
+    found = tuple(array.copy() for array in known)
     flags = [name in learnt for name in ("matrix", "offset", "covariance")]
-    _regressions.maximise(*moments, floor, *flags, *found)
+    _regressions.maximise(moments, floor, *flags, found)
     return found
 
 
@@ -118,7 +118,7 @@ def test_singular_covariances_are_left_to_the_family(rng):
     these = AffineGaussian(matrix, offset, np.array([flat, full, full]))
     others = AffineGaussian(matrix, offset, np.array([2.0 * flat, flat, full]))
     found, inputs = np.empty(3), (np.ones(3), *empty(3))
-    _regressions.kl_divergences(*these._arrays, *others._arrays, *inputs, found)
+    _regressions.kl_divergences(these._arrays, others._arrays, inputs, found)
     assert np.isnan(found[:2]).all()
     divergences = LinearGaussian().kl_divergence(these, others)
     assert_allclose(divergences, [0.5 * (np.log(2.0) - 0.5), np.inf, 0.0], atol=1e-15)
@@ -134,20 +134,21 @@ def test_the_largest_square_is_that_of_the_formula(n, q, p, rng):
     deviations = np.nan_to_num(Y - B[0] @ mean[0] - c[0])
     covariance = S[0] + B[0] @ (xx[0] / weight[0]) @ B[0].T
     expected = np.einsum("ni,ni->n", deviations, np.linalg.solve(covariance, deviations.T).T)
-    found = _regressions.largest_square(Y, B, c, S, weight, mean, xx)
+    found = _regressions.largest_square(Y, (B, c, S), (weight, mean, xx))
     assert_allclose(found, expected.max(), rtol=1e-9)
 
 
 def test_there_is_no_distance_by_a_covariance_that_is_not_positive_definite(rng):
     B, c, _ = draw(rng, 1, 2, 2)
     moments = np.ones(1), np.zeros((1, 2)), np.zeros((1, 2, 2))
-    found = _regressions.largest_square(np.ones((3, 2)), B, c, np.zeros((1, 2, 2)), *moments)
+    known = B, c, np.zeros((1, 2, 2))
+    found = _regressions.largest_square(np.ones((3, 2)), known, moments)
     assert np.isnan(found)
 
 
 def moved(known, about, v):
-    arrays = [array.copy() for array in known]
-    return arrays, _regressions.move(*arrays, *about, v)
+    arrays = tuple(array.copy() for array in known)
+    return arrays, _regressions.move(arrays, *about, v)
 
 
 @pytest.mark.parametrize("shape", [Full(), Diagonal(), Spherical()], ids=repr)
@@ -183,7 +184,7 @@ def test_scores_are_derivatives_along_coordinates_of_the_formula(q, p, learnt, s
 
     floor, moments = rng.uniform(0.1, 0.2, p), Moments(*draw_moments(rng, 1, q + p))
     score, step, family = np.empty(len(v)), 1e-5, LinearGaussian(floor=floor)
-    _regressions.unit_score(*vars(moments).values(), floor, *known, *about, score)
+    _regressions.unit_score((*vars(moments).values(),), floor, known, *about, score)
     ends = (AffineGaussian(*moved(known, about, sign * step * v)[0]) for sign in (1.0, -1.0))
     up, down = (family.expected_log_density(end, moments) for end in ends)
     assert_allclose(score @ v, (up - down) / (2.0 * step), rtol=1e-5)

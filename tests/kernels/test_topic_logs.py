@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import psi
 
-from sklearn_onlineem._kernels._topic_logs import expected_logs
+from sklearn_onlineem._kernels._topic_sweeps import expected_logs
 
 ALL_ALLOWED = np.empty((0, 0), np.uint8)
 

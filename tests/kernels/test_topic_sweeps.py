@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln, logsumexp
 from scipy.stats import chisquare
 
-from sklearn_onlineem._kernels._topic_sweeps import collapsed_sweep, esca_sweep
+from sklearn_onlineem._kernels._topic_sweeps import sweep as draw_topics
 
 ALL_ALLOWED = np.empty((0, 0), np.uint8)
 BETA = 0.4
@@ -72,17 +72,17 @@ def random_corpus(K, seed=0, restricted=False, n=20, V=17):
 
 def collapsed(corpus, topics, seed):
     topics, table, totals = corpus.state(topics)
-    value = collapsed_sweep(corpus.tokens, corpus.offsets, corpus.allowed, topics,
-                            *corpus.no_blocks, table, totals, corpus.alpha, corpus.beta,
-                            seed)  # fmt: skip
+    value = draw_topics(corpus.tokens, corpus.offsets, corpus.allowed, topics, *corpus.no_blocks,
+                        table, totals, None, None, corpus.alpha, corpus.beta, seed, 1)  # fmt: skip
     return topics, table, totals, value
 
 
 def stochastic(corpus, topics, seed, n_threads=1):
     topics, table, totals = corpus.state(topics)
     new = np.full_like(table, np.nan), np.full_like(totals, np.nan)
-    value = esca_sweep(corpus.tokens, corpus.offsets, corpus.allowed, topics, *corpus.no_blocks,
-                       table, totals, *new, corpus.alpha, corpus.beta, seed, n_threads)  # fmt: skip
+    value = draw_topics(corpus.tokens, corpus.offsets, corpus.allowed, topics, *corpus.no_blocks,
+                        table, totals, *new, corpus.alpha, corpus.beta, seed,
+                        n_threads)  # fmt: skip
     return topics, *new, value
 
 
@@ -278,12 +278,11 @@ def swept_blocks(sweep, topics, seed):
     blocks[:, :2] = [[3 - first, first], [2 - second, second]]
     arrays = [np.array([0], np.intc), np.array([0, 1, 1]), ALL_ALLOWED, drawn, *BLOCKS, blocks,
               table, totals]  # fmt: skip
-    if sweep is collapsed:
-        value = collapsed_sweep(*arrays, BLOCKED.alpha, BETA, seed)
-        new = table, totals
-    else:
+    new = None, None
+    if sweep is stochastic:
         new = np.full_like(table, np.nan), np.full_like(totals, np.nan)
-        value = esca_sweep(*arrays, *new, BLOCKED.alpha, BETA, seed, 1)
+    value = draw_topics(*arrays, *new, BLOCKED.alpha, BETA, seed, 1)
+    new = (table, totals) if sweep is collapsed else new
     assert -np.inf < value < 0
     assert_array_equal(blocks.sum(axis=1), [3, 2])
     assert_array_equal(new[0][:, :2].sum(axis=1), [3, 3])
@@ -340,12 +339,10 @@ def test_blocks_of_millions_are_quick_and_finite(sweep):
               counts.ravel().astype(np.float32), blocks]  # fmt: skip
     begin = time.process_time()
     for seed in range(5):
-        if sweep is collapsed and seed > 0:
-            value = collapsed_sweep(*arrays, table, totals, np.full(K, 0.1), BETA, seed)
-        else:
-            new = np.empty_like(table), np.empty_like(totals)
-            value = esca_sweep(*arrays, table, totals, *new, np.full(K, 0.1), BETA, seed, 1)
-            table, totals = new
+        in_place = sweep is collapsed and seed > 0
+        new = (None, None) if in_place else (np.empty_like(table), np.empty_like(totals))
+        value = draw_topics(*arrays, table, totals, *new, np.full(K, 0.1), BETA, seed, 1)
+        table, totals = (table, totals) if in_place else new
         assert -np.inf < value < 0
         assert_array_equal(blocks.sum(axis=1), counts.ravel())
         assert not blocks[:, 3].any()

@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import rel_entr
 
 from sklearn_onlineem._kernels._topic_tables import (
-    add_tables,
     column_divergences,
     inverse_powers,
     normalise_columns,
@@ -26,13 +25,6 @@ def test_columns_are_normalised(shape, rng):
     normalise_columns(counts, 0.0, out, totals)
     assert totals[0] == 0.0
     assert_array_equal(out[:, 0], 0.0)
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (600, 50)])
-def test_tables_are_added(shape, rng):
-    x, y, out = rng.random(shape), rng.random(shape), np.full(shape, np.nan)
-    add_tables(0.5, x, 3.0, y, out)
-    assert_array_equal(out, 0.5 * x + 3.0 * y)
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])

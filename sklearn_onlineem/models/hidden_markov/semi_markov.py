@@ -234,7 +234,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         firsts = firsts or self._firsts(data)
         logs = tuple(log_of(table) for pair in firsts for table in pair)
         final = self.termination.final(self.transmat) if self._ends_by_itself else None
-        return (log_densities, offsets, self._moves, self.table, final, logs), firsts
+        return (log_densities, offsets, (self._moves, self.table, final, *logs)), firsts
 
     @property
     def _ends_by_itself(self):

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import lapack
 
-from sklearn_onlineem._kernels import _gaussian, _kalman, _kalman_shared
+from sklearn_onlineem._kernels import _gaussian, _kalman
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import quick
@@ -50,7 +50,7 @@ class LinearDynamicalStatistics(Statistics):
 
 def allocate_sums(k, d):
     """Allocate weight, mean and scatter of each part of a single system's statistics."""
-    return [np.empty(1 + n + n * n) for n in (k, 2 * k, k + d)]
+    return tuple(np.empty(1 + n + n * n) for n in (k, 2 * k, k + d))
 
 
 def statistics_of(sums, fresh=True):
@@ -158,18 +158,17 @@ class Padded:
         if parts is None or not self._in_batches(
             parts, *arguments, False, n_threads, log_densities
         ):
+            rows = (*moments, log_densities, *4 * (None,))
             unused = np.empty(len(sequences))
-            _kalman.filtered(*arguments, *moments, log_densities, unused, n_threads)
+            _kalman.filter_pass(*arguments, rows, None, None, unused, n_threads)
         return *moments, log_densities
 
     def smoothed(self, sequences, n_threads):
         """Return means, covariances and lag-one covariances given all rows, and completed rows."""
         means, covariances = self._allocate(len(sequences.X), True)
         lags, filled = np.zeros_like(covariances), np.empty_like(sequences.X)
-        _kalman.smoothed(
-            *self._arguments(sequences), means, covariances, lags, filled,
-            np.empty(len(sequences)), n_threads,
-        )  # fmt: skip
+        rows, unused = (*5 * (None,), means, covariances, lags, filled), np.empty(len(sequences))
+        _kalman.filter_pass(*self._arguments(sequences), rows, None, None, unused, n_threads)
         return means, covariances, lags, filled
 
     def expected(self, sequences, n_threads, rng=None, log_densities=NOTHING):
@@ -182,9 +181,10 @@ class Padded:
         if found is not None:
             sums, log_likelihoods = found
         else:
-            noise = NOTHING if rng is None else rng.standard_normal((len(sequences.X), self.k))
+            noise = None if rng is None else rng.standard_normal((len(sequences.X), self.k))
             sums, log_likelihoods = allocate_sums(self.k, self.d), np.empty(len(sequences))
-            _kalman.expected(*arguments, noise, *sums, log_densities, log_likelihoods, n_threads)
+            rows = (*4 * (None,), log_densities, *4 * (None,))
+            _kalman.filter_pass(*arguments, rows, noise, sums, log_likelihoods, n_threads)
         return statistics_of(sums, fresh=not sequences.n_lead), log_likelihoods.sum()
 
     def _batched(self, sequences):
@@ -211,7 +211,7 @@ class Padded:
         sums, log_likelihoods = allocate_sums(k, self.d), np.empty(n_parts)
         borders = np.full((n_parts, 2, 2, k + k**2), np.nan) if is_cut else NOTHING
         _kalman.expected_in_batches(
-            X, parts, system, k, first, smooths, *sums, borders, log_densities, log_likelihoods,
+            X, parts, system, k, first, smooths, sums, borders, log_densities, log_likelihoods,
             n_threads,
         )  # fmt: skip
         if is_cut and not _agree(parts, borders, k, smooths):
@@ -294,7 +294,7 @@ _LEAST_SHARE = 1e-5
 # Rows that are not worth a cut.
 _FEWEST_CUT_ROWS = 512
 # Short sequences are put into parts in batches of this size.
-_BATCH = _kalman_shared.SEQUENCES_PER_BATCH
+_BATCH = _kalman.SEQUENCES_PER_BATCH
 
 
 class SharedGains:
@@ -308,9 +308,7 @@ class SharedGains:
 
     @property
     def suffice(self):
-        return self._width <= _kalman_shared.WIDEST and (
-            self._tables[1] or self._n_most >= self._longest
-        )
+        return self._width <= _kalman.WIDEST and (self._tables[1] or self._n_most >= self._longest)
 
     @property
     def _n_most(self):
@@ -325,7 +323,7 @@ class SharedGains:
                 continue
             arrays = (*(np.empty((n, W, W)) for _ in range(5)), np.empty(n))
             covariance = self._covariance.copy()
-            n_steps, at_rest = _kalman_shared.fill_tables(
+            n_steps, at_rest = _kalman.fill_tables(
                 self._observation_maps[2], self._transitions, self._k, covariance, arrays
             )
             if at_rest or n == self._n_most:
@@ -352,7 +350,7 @@ class SharedGains:
         with np.errstate(over="ignore", invalid="ignore"):
             errors = np.array([A @ (np.eye(len(A)) - F @ G), gain[-1].T])
             errors = errors[:, : self._k, : self._k] * units / units[:, None]
-        reaches = [*map(_kalman_shared.forgetting_steps, errors)]
+        reaches = [*map(_kalman.forgetting_steps, errors)]
         return max(reaches) if all(reaches) else 0
 
     @cached_property
@@ -398,14 +396,14 @@ class SharedGains:
             if log_densities is NOTHING and k < d:
                 maps, squares = self._without_noise(n_rows, *moments)
         sums, covariances = allocate_sums(k, d), np.zeros((5, self._width, self._width))
-        squares += _kalman_shared.expected(
+        squares += _kalman.expected_by_tables(
             data.X, data.offsets[:-1], data.lengths, order, bounds, row_centre, self._transitions,
-            k, self._tables[0], maps, self._start, self._reach, log_det_noise, smooths, *sums,
+            k, self._tables[0], maps, self._start, self._reach, log_det_noise, smooths, sums,
             firsts[0] if firsts else NOTHING, log_densities, data.n_threads,
         )  # fmt: skip
         if not smooths:
             return None
-        log_det = _kalman_shared.covariances(distinct, counts, self._tables[0], k, covariances)
+        log_det = _kalman.covariances(distinct, counts, self._tables[0], k, covariances)
         first, departing, arriving, emitting, lagged = covariances[:, :k, :k]
         statistics = statistics_of(sums)
         statistics.initial.scatter[:] += first
@@ -440,11 +438,11 @@ def occupancies(moves, first, like, growth):
     A, b, Q = (values[0] for values in moves)
     leaving, emitting = np.zeros((2, 1 + len(b) + len(b) ** 2))
     if (like.before is None or len(like) > 1) and len(like.steps[0]):
-        _kalman_shared.add_occupancies(*like.steps, A, b, Q, *first, leaving, emitting)
+        _kalman.add_occupancies(*like.steps, A, b, Q, *first, leaving, emitting)
     if like.before is not None:
         steps = _steps(int(like.lengths[0]), like.share_of_first, growth)
         # Nothing is left by the last transition, nor emitted by the state before.
-        _kalman_shared.add_occupancies(*steps, A, b, Q, *like.before, leaving, emitting)
+        _kalman.add_occupancies(*steps, A, b, Q, *like.before, leaving, emitting)
     return _moments(leaving), _moments(emitting)
 
 

@@ -14,7 +14,7 @@ from scipy.linalg import block_diag, lapack, null_space
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_onlineem._checks import LARGEST_SQUARE, finite_start
-from sklearn_onlineem._kernels import _kalman_shared, _regressions
+from sklearn_onlineem._kernels import _kalman, _regressions
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Generator
@@ -822,8 +822,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         states = self._inputs(data.length_distribution)[2]
         # Missing values are as expected.
         largest = _regressions.largest_square(
-            np.ascontiguousarray(data.X, dtype=np.float64), *self.emissions.parameters._arrays,
-            states.weight, states.mean, states.scatter,
+            np.ascontiguousarray(data.X, dtype=np.float64), self.emissions.parameters._arrays,
+            (states.weight, states.mean, states.scatter),
         )  # fmt: skip
         return states if largest > LEAST_SQUARE else None
 
@@ -853,7 +853,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def _growth(self):
         """The spectral radius of the transitions, at least 1."""
         A = self._A
-        if _kalman_shared.forgetting_steps(A) > 0:
+        if _kalman.forgetting_steps(A) > 0:
             return 1.0
         return max(1.0, float(np.abs(np.linalg.eigvals(A)).max()))
 

@@ -276,11 +276,9 @@ class RegressionCoordinates(OfRegression):
     def score(self, statistics):
         out = np.empty((1, self.n_columns))
         degrees = np.ascontiguousarray(statistics.degrees, dtype=np.float64)
-        _regressions.unit_score(
-            statistics.weight, degrees, statistics.mean, statistics.scatter,
-            self.regression.family._floor, *self.regression.parameters._arrays, *self._about,
-            out[0],
-        )  # fmt: skip
+        moments = statistics.weight, degrees, statistics.mean, statistics.scatter
+        regression = self.regression.family._floor, self.regression.parameters._arrays
+        _regressions.unit_score(moments, *regression, *self._about, out[0])
         return out
 
     def floor_penalty(self, statistics):
@@ -291,8 +289,8 @@ class RegressionCoordinates(OfRegression):
         return -0.5 * float(statistics.degrees[0]) * float(ratio.trace())
 
     def _moved(self, v):
-        arrays = [array.copy() for array in self.regression.parameters._arrays]
-        size = _regressions.move(*arrays, *self._about, v)
+        arrays = tuple(array.copy() for array in self.regression.parameters._arrays)
+        size = _regressions.move(arrays, *self._about, v)
         parameters = AffineGaussian(*arrays)
         return Regression(self.regression.family, parameters, self.regression.learnt), size
 

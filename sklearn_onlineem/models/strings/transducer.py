@@ -21,7 +21,6 @@ from sklearn_onlineem.statistics import Statistics
 
 # Cells of a lattice that a chunk has; Python looks for Ctrl-C between chunks.
 _CHUNK_CELLS = float(1 << 26)
-_NO_UNIFORMS = np.empty(0), np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -149,14 +148,14 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     def _expected(self, weights, data, chunk, wide, rng):
         kinds, sums = self.operations.results(len(chunk))
         log_likelihoods = np.empty(len(chunk))
-        uniforms = _NO_UNIFORMS
+        uniforms = None, None
         if rng is not None:
             # For all backward steps of scripts, with offsets of pairs.
             ends = np.cumsum(data.sources.lengths[chunk] + data.targets.lengths[chunk])
             uniforms = rng.random(ends[-1] + 1), np.concatenate(([0], ends[:-1]))
-        _edit_lattice.expected_operations(
+        _edit_lattice.lattice_pass(
             *self._coded(data.sources), *self._coded(data.targets), _same(chunk), *weights,
-            *uniforms, wide, log_likelihoods, kinds, sums, data.n_threads,
+            False, wide, log_likelihoods, kinds, sums, *uniforms, data.n_threads,
         )  # fmt: skip
         return self.operations.counted(kinds, sums), log_likelihoods
 
@@ -204,7 +203,10 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
 
         def weigh(pairs, wide):
             out = np.empty(len(pairs))
-            _edit_lattice.log_weights(*strings, pairs, *weights, best, wide, out, n_threads)
+            nothing = 4 * (None,)
+            _edit_lattice.lattice_pass(
+                *strings, pairs, *weights, best, wide, out, *nothing, n_threads
+            )
             return out + log_end
 
         return weigh

@@ -11,10 +11,9 @@ from scipy.sparse import csr_array
 from scipy.special import gammaln, psi
 
 from sklearn_onlineem._checks import array_of
-from sklearn_onlineem._kernels import _topic_logs, _topic_sweeps
+from sklearn_onlineem._kernels import _centred_moments, _topic_sweeps
 from sklearn_onlineem._kernels._compound_dirichlet import solve
 from sklearn_onlineem._kernels._topic_tables import (
-    add_tables,
     column_divergences,
     normalise_columns,
     scale_columns,
@@ -110,9 +109,9 @@ def _merged(a, x, b, y):
         return x.scaled(a).plus(y.scaled(b))
     for table in (x, y):
         array_of("counts_T of TopicStatistics", table, ndim=2)
-    total = np.empty(x.shape)
-    add_tables(a, x, b, y, total)
-    return total
+    if x.shape != y.shape:
+        raise ValueError(f"counts_T of shapes {x.shape} and {y.shape} cannot be added.")
+    return _centred_moments.merge(a, x, b, y)
 
 
 @dataclass(frozen=True)
@@ -588,21 +587,15 @@ class TopicChain(Chain[LatentDirichletModel]):
         self._counts = padded(model.topics_T * (data.lengths.sum() * model.shares))
         self._block_topics = np.zeros((len(self._block_words), self._counts.shape[1]), np.float32)
         self._new_counts = np.empty_like(self._counts)
-        self._draw_at_once(rng)
+        self._drawn(False, rng)
 
     def sweep(self, rng: Generator) -> float:
         # The log-likelihood is that of tokens given the others, a document.
-        if self._collapsed:
-            total = _topic_sweeps.collapsed_sweep(
-                self._tokens, self._offsets, self._allowed, self._topics, *self._blocks,
-                self._counts, self._totals(), self._model.alpha, self._prior.smoothing, _seed(rng),
-            )  # fmt: skip
-        else:
-            total = self._draw_at_once(rng)
+        total = self._drawn(self._collapsed, rng)
         if self._model.learns_alpha:
             # From mean expected logarithms of proportions, given the topics of the tokens.
             logs = np.empty(self._model.n_components)
-            _topic_logs.expected_logs(
+            _topic_sweeps.expected_logs(
                 self._topics, self._offsets, self._block_offsets, self._block_topics,
                 self._allowed, self._model.alpha, logs, self._data.n_threads,
             )  # fmt: skip
@@ -615,14 +608,16 @@ class TopicChain(Chain[LatentDirichletModel]):
     def _blocks(self):
         return self._block_offsets, self._block_words, self._block_counts, self._block_topics
 
-    def _draw_at_once(self, rng):
+    def _drawn(self, collapsed, rng):
         totals = self._totals()
-        total = _topic_sweeps.esca_sweep(
+        new = (None, None) if collapsed else (self._new_counts, np.empty_like(totals))
+        total = _topic_sweeps.sweep(
             self._tokens, self._offsets, self._allowed, self._topics, *self._blocks, self._counts,
-            totals, self._new_counts, np.empty_like(totals), self._model.alpha,
-            self._prior.smoothing, _seed(rng), self._data.n_threads,
+            totals, *new, self._model.alpha, self._prior.smoothing, _seed(rng),
+            self._data.n_threads,
         )  # fmt: skip
-        self._counts, self._new_counts = self._new_counts, self._counts
+        if not collapsed:
+            self._counts, self._new_counts = self._new_counts, self._counts
         return total
 
     def _totals(self):
