@@ -46,7 +46,7 @@ LIMITS = {
     "kernel code": 15_030,
     "public names": 110,
     "import circles": 0,
-    "test code": 40_707,
+    "test code": 40_668,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -43,6 +43,7 @@ SOLVERS = ("Batch", "Componentwise", "Gibbs", "Newton", "SplitMerge", "BayesianO
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))
 COUNTS = RNG.poisson(3.0, size=(60, 4))
+BITS = COUNTS[:, :1] % 2
 SEQUENCES = [RNG.normal(size=(20, 2)) for _ in range(3)]
 SYMBOLS = [RNG.integers(0, 4, size=(20, 1)) for _ in range(3)]
 
@@ -801,7 +802,19 @@ system().fit(X).filter_update(X[0]) -> KalmanFilter: .*both
 KalmanFilter().live_filter() -> NotFittedError: KalmanFilter
 system().fit(X).forecast(X, n_steps=each) for each in (2**63 - 1, 10**30, 10**16) ->
     n_steps (is too large|of KalmanFilter must be)
+merged(system(), system(params={'observation_offsets': False})) ->
+    has params=\{'observation_offsets': False\}
 # Regressions.
+RegressionHMM(response='bernoulli').fit(each, inputs=U) for each in (BITS + 0.5, BITS - 2.0) ->
+    RegressionHMM: Bits must be 0 or 1
+RegressionHMM(response='poisson').fit(each, inputs=U) for each in (BITS + 0.5, BITS - 2.0) ->
+    RegressionHMM: Counts must be whole numbers from 0
+getattr(RegressionHMM(response=each[0]).fit(BITS, inputs=U), each[1])(BITS + 0.5, inputs=U)
+    for each in product(('bernoulli', 'poisson'), ('partial_fit', 'score', 'filter')) ->
+    RegressionHMM: (Bits must be 0 or 1|Counts must be whole numbers from 0)
+RegressionHMM(response=each).fit(BITS, inputs=U).covariances_
+    for each in ('bernoulli', 'poisson') ->
+    AttributeError: covariances_ requires response='gaussian'
 getattr(lines(), each)([[np.nan], [1.0]], [1.0, 2.0]) for each in ANSWERS ->
     RegressionMixture & X contains NaN
 getattr(lines(), each)(TWO, [1.0, np.nan]) for each in ANSWERS ->

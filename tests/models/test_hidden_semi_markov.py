@@ -373,15 +373,6 @@ def test_states_that_are_regressions_may_have_durations(rng):
     assert_allclose(live.forecast(2, inputs=x[:2]), found, rtol=1e-9)
 
 
-def test_live_filters_go_on_like_the_estimator(rng):
-    X = rng.poisson(np.repeat([[1.0], [9.0]] * 5, 6, axis=0))
-    hmm = PoissonHMM(2, durations="poisson", max_duration=12, random_state=0).fit(X)
-    live = hmm.live_filter()
-    rows = np.array([live.update(row) for row in X])
-    assert_allclose(rows, hmm.filter(X), rtol=1e-9, atol=1e-12)
-    assert_allclose(live.forecast(4), hmm.forecast(X, 4), rtol=1e-9)
-
-
 def test_a_model_with_a_certain_rhythm_is_followed(rng):
     """Periods without noise: occupancies never become stationary."""
     model = replace(drawn(rng, n_states=2), transmat=1.0 - np.eye(2), start=np.array([1.0, 0.0]))

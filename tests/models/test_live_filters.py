@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 from cases.comparing import assert_identical
-from cases.sequence_cases import SEQUENCE_ESTIMATORS, all_models
+from cases.sequence_cases import all_models
 from numpy.testing import assert_array_equal
 
 from sklearn_onlineem import CategoricalHMM, GaussianHMM, KalmanFilter, MultinomialHMM
@@ -78,14 +78,6 @@ def test_a_row_is_refused_where_filter_refuses_it(case, rng):
             assert_array_equal(value, before[name])
     live.update(row)
     assert all(np.isfinite(value).all() for value in values_of(live).values())
-
-
-@pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)
-def test_a_masked_row_is_a_missing_one(case, rng):
-    _, live, row = live_filter(case, rng)
-    twin = copy.copy(live)
-    masked = np.ma.masked_array(row, mask=np.ones(len(row), bool))
-    assert_array_equal(live.update(masked), twin.update(np.full(len(row), np.nan)))
 
 
 @all_models

@@ -102,21 +102,6 @@ def test_another_start_goes_on_where_the_better_one_fails(n_failures, monkeypatc
     assert mixture.converged_
 
 
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("n_updates", [20, N_TURNS + 20, 2 * N_TURNS + 3])
-def test_callbacks_end_the_fit_from_either_start(n_updates):
-    def ends(step):
-        steps.append(step)
-        return len(steps) == n_updates
-
-    mixture, steps = GaussianMixture(6, random_state=0, callbacks=[ends]), []
-    history = list(mixture.fit(SMALL).history_)
-    first, second = steps[:N_TURNS], steps[N_TURNS : 2 * N_TURNS]
-    own = first if len(second) < N_TURNS or history[0] == first[0] else second
-    assert history == [*own, *steps[2 * N_TURNS :]]
-    assert len(steps) == n_updates and not mixture.converged_
-
-
 def test_both_starts_take_all_passes_where_these_are_few():
     """Fewer than those of the turns, after which the better one would go on."""
     steps = []

@@ -214,24 +214,6 @@ def test_a_far_start_of_counts_comes_back(rng):
 
 
 @of_both
-def test_refusals(response, rng):
-    X, u, _ = switching(rng, response, 60)
-    hmm = RegressionHMM(response=response, random_state=0)
-    words = {"bernoulli": "Bits must be 0 or 1", "poisson": "Counts must be whole numbers from 0"}
-    for wrong in (X + 0.5, X - 2.0):
-        with pytest.raises(ValueError, match=f"RegressionHMM: {words[response]}"):
-            hmm.fit(wrong, inputs=u)
-    hmm.fit(X, inputs=u)
-    for method in (hmm.partial_fit, hmm.score, hmm.filter):
-        with pytest.raises(ValueError, match=f"RegressionHMM: {words[response]}"):
-            method(X + 0.5, inputs=u)
-        with pytest.raises(ValueError, match="inputs.* NaN"):
-            method(X, inputs=np.where(u > 1.0, np.nan, u))
-    with pytest.raises(AttributeError, match="covariances_ requires response='gaussian'"):
-        _ = hmm.covariances_
-
-
-@of_both
 def test_converged_fits_gain_nothing_more(response, rng):
     """Also where lags separate bits, so that coefficients grow without end."""
     for _ in range(8):

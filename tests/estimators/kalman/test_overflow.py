@@ -58,12 +58,3 @@ def test_learning_leaves_the_estimator_as_it_was():
         with pytest.raises(ValueError, match=r"KalmanFilter: the moments .* from step 72\d\d on"):
             learn(gap(20_000))
         assert not hasattr(kalman, "model_")
-
-
-def test_a_masked_row_is_a_missing_one(rng):
-    kalman = KalmanFilter(random_state=0).fit(rng.normal(size=(50, 2)))
-    lives = [kalman.live_filter(), kalman.live_filter()]
-    rows = np.ma.masked_array([3.0, 9.0], [False, True]), np.array([3.0, np.nan])
-    found, expected = (live.update(row) for live, row in zip(lives, rows, strict=True))
-    np.testing.assert_array_equal(found[0], expected[0])
-    np.testing.assert_array_equal(found[1], expected[1])

@@ -233,12 +233,6 @@ def test_posterior_means_of_partly_known_arrays_are_refused(system, sequences):
         kalman.partial_fit(sequences)
 
 
-def test_members_with_other_masks_do_not_merge(system, sequences):
-    one, two = masked(system), masked(system).set_params(params={"observation_offsets": False})
-    with pytest.raises(ValueError, match="has params="):
-        combine_estimators([one.fit(sequences), two.fit(sequences)])
-
-
 # ------------------------------------------------------------------------------- arrays of times
 
 
