@@ -142,7 +142,7 @@ class Tangents(Directions, ABC):
     """Directions of the parameters of a family, with `Sums` as statistics unless overridden.
 
     `mean`, of shape (K, n_features), is E phi(x), and `n_own` the number of coordinates of a
-    component.
+    component. `whitened` turns sums of phi(x) - mean into scores, unless `score` is overridden.
     """
 
     parts = {"means": slice(None)}
@@ -187,18 +187,9 @@ class Tangents(Directions, ABC):
         """Return whether pseudo-statistics leave parameters away from the bounds of their range."""
         return bool((self.effective_counts(prior) >= 0.0).all())
 
-    def natural(self, v):
-        """Return nu, of shape (K, n_features): v, unless rows have other features than scores."""
-        return v
-
-    def whitened(self, raw):
-        """Return the scores of sums of phi(x) - mu, (K, n_own): the adjoint of `natural`."""
-        return raw
-
+    @abstractmethod
     def moved(self, v):
         """Return parameters moved along v."""
-        natural = self.family.to_natural(self.parameters) + self.natural(v)
-        return self.family.from_natural(natural)
 
 
 class ProductTangents(Tangents):
@@ -214,10 +205,15 @@ class ProductTangents(Tangents):
         return self.parameters > BOUND * self.parameters.max(axis=0)
 
     def natural(self, v):
+        """Return moves of the natural parameters along v."""
         return v / self.deviation
 
     def whitened(self, raw):
         return raw / self.deviation
+
+    def moved(self, v):
+        natural = self.family.to_natural(self.parameters) + self.natural(v)
+        return self.family.from_natural(natural)
 
 
 class ShareTangents(Tangents):
@@ -239,9 +235,6 @@ class ShareTangents(Tangents):
     def _by_row(self, function, values):
         return function(self._rows(values)).reshape(values.shape)
 
-    def natural(self, v):
-        return self._by_row(self._shares.logarithms, v)
-
     def whitened(self, raw):
         return self._by_row(self._shares.score, raw)
 
@@ -250,7 +243,7 @@ class ShareTangents(Tangents):
         return self._shares.is_free.reshape(self.mean.shape)
 
     def size(self, v):
-        return np.abs(self.natural(v)).max()
+        return np.abs(self._by_row(self._shares.logarithms, v)).max()
 
     def raised(self, after, share):
         rows = self._shares.raised(after._shares, share)

@@ -164,17 +164,10 @@ class FixedDegreesWishartTangents(Tangents):
         """Return moves V of natural parameters in units of the inverse scales, (K, d, d)."""
         return np.tensordot(v / self._deviation, self._units, axes=1)
 
-    def _of_rows(self, V):
-        """Return natural parameters of moves V, flattened."""
-        return (self._inverse_root.mT @ V @ self._inverse_root).reshape(len(V), -1)
-
     def _standardised(self, raw):
         """Return sums of Y, from sums of flattened X."""
         X = raw.reshape(len(raw), *self._scales.shape[1:])
         return self._inverse_root @ X @ self._inverse_root.mT
-
-    def natural(self, v):
-        return self._of_rows(self._relative(v))
 
     def _moved_scales(self, V):
         """Return scales moved along V, positive definite for any of them."""
@@ -215,10 +208,6 @@ class WishartTangents(FixedDegreesWishartTangents):
         halves = v[:, 0] / self._own_deviation
         shared = (halves / self._degrees)[:, None, None] * np.eye(self._scales.shape[1])
         return halves, self._relative(v[:, 1:]) - shared
-
-    def natural(self, v):
-        halves, V = self._moves(v)
-        return np.column_stack([halves, self._of_rows(V)])
 
     def moved(self, v):
         halves, V = self._moves(v)
