@@ -28,7 +28,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import PowerDecay
 from sklearn_onlineem.em.step import Exact, Sampled, batch_step, online_step
 from sklearn_onlineem.families import CompoundDirichlet
-from sklearn_onlineem.families.dirichlets import Dirichlets
+from sklearn_onlineem.families.compound_dirichlet import Dirichlets
 from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 N_WORDS, N_DOCUMENTS, BATCH_SIZE, BETA = 10, 2000, 100, 0.9

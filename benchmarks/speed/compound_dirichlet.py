@@ -23,7 +23,7 @@ from benchmarks.floors import Operations
 from benchmarks.rivals import numpy_compound_dirichlet, scipy_compound_dirichlet
 from sklearn_onlineem import CompoundDirichlet
 from sklearn_onlineem.families import CompoundDirichlet as Family
-from sklearn_onlineem.families.dirichlets import Dirichlets
+from sklearn_onlineem.families.compound_dirichlet import Dirichlets
 
 N_DOCUMENTS, N_WORDS_EACH, REQUIRED = 20_000, 100, 50.0
 SOLVER = {"solver": "newton", "tol": 0.0, "n_jobs": 1}

@@ -56,5 +56,5 @@ else:
         "wishart": ["Wishart"],
     }
     __all__, __getattr__, __dir__ = lazy_names(
-        __name__, _HOMES, [*_HOMES, "capabilities", "dirichlets", "linear_gaussian"]
+        __name__, _HOMES, [*_HOMES, "capabilities", "linear_gaussian"]
     )

@@ -26,13 +26,67 @@ from sklearn_onlineem.families.capabilities import (
     HiddenVariables,
     Means,
 )
-from sklearn_onlineem.families.dirichlets import Dirichlets, ExpectedLogs
 from sklearn_onlineem.families.multinomial import multinomial_covariances
 from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.families.tangents import Tangents
+from sklearn_onlineem.statistics import Statistics
 
 # Proportions drawn at a time.
 _BLOCK_VALUES = 1 << 18
+
+
+@dataclass(frozen=True)
+class Dirichlets:
+    """The parameters of K compound Dirichlet components.
+
+    Parameters
+    ----------
+    alpha : ndarray of shape (K, n_features)
+        Above 0. Its sum, which must be finite, is the precision: the smaller, the burstier.
+    length : ndarray of shape (K,)
+        Mean length of documents, in words. Densities do not depend on it.
+    """
+
+    alpha: Floats
+    length: Floats
+
+    def __post_init__(self):
+        if not isinstance(self.alpha, np.ndarray) or self.alpha.ndim != 2:
+            raise ValueError("alpha must be an array of shape (K, n_features).")
+        if not self.alpha.min(initial=np.inf) > 0.0 or not self.alpha.sum() < np.inf:
+            raise ValueError("alpha must be above 0, and have a finite sum.")
+
+    @property
+    def precision(self) -> Floats:
+        """Sums of alpha, an ndarray of shape (K, 1)."""
+        return self.alpha.sum(axis=1, keepdims=True)
+
+    @property
+    def extended(self) -> Floats:
+        """Alpha, and its sum at the end, as kernels take them."""
+        return np.concatenate([self.alpha, self.precision], axis=1)
+
+
+@dataclass(frozen=True)
+class ExpectedLogs(Statistics):
+    r"""Sums of :math:`E[\log h \mid v, \alpha]`, one row per component.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (K,)
+        Number of draws of h behind each total, with the prior's pseudo-documents.
+    total : ndarray of shape (K, n_features)
+        The sums, in nats.
+    documents : ndarray of shape (K,)
+        Weight of the documents alone.
+    length : ndarray of shape (K,)
+        Sums of document lengths.
+    """
+
+    weight: Floats
+    total: Floats
+    documents: Floats
+    length: Floats
 
 
 class CompoundDirichletTangents(Tangents):
@@ -124,7 +178,7 @@ class CompoundDirichlet(
     --------
     >>> import numpy as np
     >>> from sklearn_onlineem.families import CompoundDirichlet
-    >>> from sklearn_onlineem.families.dirichlets import Dirichlets
+    >>> from sklearn_onlineem.families.compound_dirichlet import Dirichlets
     >>> urn = Dirichlets(alpha=np.array([[1.0, 1.0]]), length=np.array([2.0]))
     >>> np.exp(CompoundDirichlet().log_density(urn, np.array([[2.0, 0.0]]))).round(12)
     array([[0.33333333]])

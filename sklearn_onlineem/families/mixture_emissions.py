@@ -21,7 +21,6 @@ from sklearn_onlineem._values import Nested, components, take
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._e_step import NOTHING, drawn_from, log_of
 from sklearn_onlineem.families._family import Family
-from sklearn_onlineem.families._mixture_quantiles import mixture_quantiles
 from sklearn_onlineem.families.capabilities import (
     ColumnDistributions,
     ConjugatePriors,
@@ -30,6 +29,7 @@ from sklearn_onlineem.families.capabilities import (
     Marginals,
     Means,
     PosteriorMeans,
+    mixture_quantiles,
     require,
 )
 from sklearn_onlineem.families.gaussian import variances

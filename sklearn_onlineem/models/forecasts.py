@@ -13,8 +13,13 @@ from sklearn_onlineem._checks import finite
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.families import Family
-from sklearn_onlineem.families._mixture_quantiles import mixture_quantiles
-from sklearn_onlineem.families.capabilities import ColumnDistributions, Marginals, Means, require
+from sklearn_onlineem.families.capabilities import (
+    ColumnDistributions,
+    Marginals,
+    Means,
+    mixture_quantiles,
+    require,
+)
 
 
 def checked_levels(name: str, levels: ArrayLike) -> Floats:

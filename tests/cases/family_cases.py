@@ -49,7 +49,7 @@ from sklearn_onlineem.families import (
 )
 from sklearn_onlineem.families.bernoulli_regression import BernoulliRegressions
 from sklearn_onlineem.families.capabilities import ConjugatePriors
-from sklearn_onlineem.families.dirichlets import Dirichlets
+from sklearn_onlineem.families.compound_dirichlet import Dirichlets
 from sklearn_onlineem.families.gamma import FixedShapeGamma
 from sklearn_onlineem.families.gaussian_regression import Regressions
 from sklearn_onlineem.families.laplace import Laplaces

@@ -7,8 +7,7 @@ from numpy.testing import assert_allclose
 from sklearn_onlineem import CompoundDirichlet, CompoundDirichletMixture
 from sklearn_onlineem.diagnostics import standard_errors
 from sklearn_onlineem.families import CompoundDirichlet as Family
-from sklearn_onlineem.families.compound_dirichlet import CompoundDirichletTangents
-from sklearn_onlineem.families.dirichlets import Dirichlets
+from sklearn_onlineem.families.compound_dirichlet import CompoundDirichletTangents, Dirichlets
 from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 ALPHA = np.array([[0.4, 1.5, 3.0], [4.0, 0.7, 0.5]])

@@ -19,7 +19,7 @@ from sklearn_onlineem.data.rows import Rows, Wanted
 from sklearn_onlineem.em.step import Sampled, online_step
 from sklearn_onlineem.families import CompoundDirichlet as Family
 from sklearn_onlineem.families._events import counted_events, events_of, moments, word_counts
-from sklearn_onlineem.families.dirichlets import Dirichlets
+from sklearn_onlineem.families.compound_dirichlet import Dirichlets
 from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")

@@ -22,7 +22,7 @@ from sklearn_onlineem.estimators.mixtures._base import BaseMixture, MixtureIniti
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.validation import checked_lengths
 from sklearn_onlineem.families import CompoundDirichlet as Family
-from sklearn_onlineem.families.dirichlets import Dirichlets
+from sklearn_onlineem.families.compound_dirichlet import Dirichlets
 from sklearn_onlineem.models.mixtures.mixture import MixtureModel, MixtureStatistics
 
 
