@@ -8,8 +8,7 @@
  * Under the address sanitizer each array has a border that must not be touched, so that a kernel
  * that leaves an array is caught even where it comes into the next one.
  */
-#ifndef SKLEARN_ONLINEEM_ARENA_H
-#define SKLEARN_ONLINEEM_ARENA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -90,5 +89,3 @@ SIMD_INLINE Arena arena_of(char *first, ptrdiff_t thread, const Arena *counted)
 #endif
     return arena;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* One row among K Gaussians whose parameters are integrated out: its distances and weights.
  *
  * Components are elements of vectors, P of them: K padded to whole vectors. */
-#ifndef SKLEARN_ONLINEEM_COLLAPSED_GAUSSIAN_H
-#define SKLEARN_ONLINEEM_COLLAPSED_GAUSSIAN_H
+#pragma once
 
 #include "_small_matrices.h"
 
@@ -65,5 +64,3 @@ SIMD_CLONES SIMD_UNUSED static void exp_below(double maximum, ptrdiff_t P, doubl
 }
 
 OPTIMISE_END
-
-#endif

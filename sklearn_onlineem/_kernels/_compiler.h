@@ -1,6 +1,5 @@
 /* What compilers have to be told, in words that all of them understand. */
-#ifndef SKLEARN_ONLINEEM_COMPILER_H
-#define SKLEARN_ONLINEEM_COMPILER_H
+#pragma once
 
 /* `target_clones` compiles a function for several instruction sets, and the widest that the CPU has
  * is picked at load time: one binary serves all CPUs. Clones need ifunc, which glibc has and musl,
@@ -56,6 +55,4 @@
 #define OPTIMISE_END
 #define UNROLL(n)
 #define INDEPENDENT
-#endif
-
 #endif

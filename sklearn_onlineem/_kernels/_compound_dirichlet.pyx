@@ -20,10 +20,9 @@ from libc.limits cimport INT_MAX
 from libc.math cimport exp, fabs, fmax, fmin, log
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
-from numpy cimport ndarray
 
 from ._arena cimport allocate_doubles, free
-from ._arrays cimport extent, fits, readable, readable_integers, require, writable
+from ._arrays cimport extent, fits, ndarray, readable, readable_integers, require, writable
 from ._gamma_functions cimport (
     Polygamma, digamma_difference, log_term, polygamma, trigamma_difference,
 )

@@ -4,8 +4,7 @@
  * regression on all values, and covariances are those of a known start. Columns of states are their
  * derivatives by d, and the states of S sequences with the same gaps where d is 0. A row is read
  * value by value; see Durbin & Koopman, chapters 4.5, 5 and 6.4. */
-#ifndef SKLEARN_ONLINEEM_DISTURBANCES_H
-#define SKLEARN_ONLINEEM_DISTURBANCES_H
+#pragma once
 
 #include "_arena.h"
 #include "_small_matrices.h"
@@ -675,5 +674,3 @@ SIMD_UNUSED static ptrdiff_t climb_noise(
     *promised = 0.5 * slope;
     return n_read + n;
 }
-
-#endif

@@ -6,10 +6,8 @@ and share covariances; values of a row are read one by one. So a climb to the li
 few passes of this kernel.
 """
 
-from numpy cimport ndarray
-
 from ._arena cimport Arena, allocate, counting_arena, free
-from ._arrays cimport extent, readable, readable_integers, require, writable
+from ._arrays cimport extent, ndarray, readable, readable_integers, require, writable
 
 from _disturbances_h cimport (
     Climb, NoiseSpace, NoiseSums, NoiseTask, add_squares_of_noise, climb_noise, copy_pairs,

@@ -16,8 +16,7 @@
  * are. They are also the probabilities of the moves back from (i, j), so that expected operations
  * are flows of probability from the last cell to the first, and drawn paths follow them.
  */
-#ifndef SKLEARN_ONLINEEM_EDIT_LATTICE_H
-#define SKLEARN_ONLINEEM_EDIT_LATTICE_H
+#pragma once
 
 #include "_simd.h"
 
@@ -254,5 +253,3 @@ SIMD_UNUSED SIMD_CLONES static void best_rows(const EditLattice *a, double *best
 }
 
 OPTIMISE_END
-
-#endif

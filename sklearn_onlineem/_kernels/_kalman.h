@@ -1,6 +1,5 @@
 /* The Kalman filter and smoother along one sequence, any of whose values may be missing. */
-#ifndef SKLEARN_ONLINEEM_KALMAN_H
-#define SKLEARN_ONLINEEM_KALMAN_H
+#pragma once
 
 #include "_kalman_steps.h"
 
@@ -265,5 +264,3 @@ SIMD_UNUSED static double kalman_sequence(
 }
 
 OPTIMISE_END
-
-#endif

@@ -6,8 +6,7 @@
  * The steps are those of `_kalman_steps.h`. As each sequence has gaps of its own, each has its own
  * covariances; what depends on the gaps of a row alone is remembered for each pattern of them.
  */
-#ifndef SKLEARN_ONLINEEM_KALMAN_BATCHES_H
-#define SKLEARN_ONLINEEM_KALMAN_BATCHES_H
+#pragma once
 
 #include "_kalman.h"
 
@@ -543,5 +542,3 @@ SIMD_UNUSED static void finish_batches(const System *system, BatchSpace *space)
 }
 
 OPTIMISE_END
-
-#endif

@@ -1,7 +1,6 @@
 /* What does not depend on the data of sequences without missing values: covariances and gains,
  * tabulated up to the steady state, and the moments of states under the model itself. */
-#ifndef SKLEARN_ONLINEEM_KALMAN_GAINS_H
-#define SKLEARN_ONLINEEM_KALMAN_GAINS_H
+#pragma once
 
 #include "_kalman_steps.h"
 #include "_kalman_sums.h"
@@ -395,5 +394,3 @@ SIMD_UNUSED static void add_occupancy(
 }
 
 OPTIMISE_END
-
-#endif

@@ -3,8 +3,7 @@
  * Means of all sequences follow from products of rows with tables of gains. Sequences of a slab
  * make batches; a long one, which is a slab of its own, is cut into the segments of one batch.
  */
-#ifndef SKLEARN_ONLINEEM_KALMAN_SHARED_H
-#define SKLEARN_ONLINEEM_KALMAN_SHARED_H
+#pragma once
 
 #include "_kalman_gains.h"
 
@@ -645,5 +644,3 @@ SIMD_UNUSED static double expect_slab(
 }
 
 OPTIMISE_END
-
-#endif

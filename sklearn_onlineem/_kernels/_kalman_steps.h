@@ -5,8 +5,7 @@
  * which of its values are observed, the update by them, the prediction of the next state, and the
  * step back.
  */
-#ifndef SKLEARN_ONLINEEM_KALMAN_STEPS_H
-#define SKLEARN_ONLINEEM_KALMAN_STEPS_H
+#pragma once
 
 #include "_kalman_sums.h"
 
@@ -544,5 +543,3 @@ SIMD_UNUSED static void draw_deviation(
 }
 
 OPTIMISE_END
-
-#endif

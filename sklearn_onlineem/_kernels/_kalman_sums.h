@@ -1,7 +1,6 @@
 /* What an E-step of linear dynamical systems sums: moments of vectors, those of which it returns
  * (its evidence), and their sums over rows, from the smoothed moments of states. */
-#ifndef SKLEARN_ONLINEEM_KALMAN_SUMS_H
-#define SKLEARN_ONLINEEM_KALMAN_SUMS_H
+#pragma once
 
 #include <string.h>
 
@@ -304,5 +303,3 @@ SIMD_UNUSED static void finish_sums(ptrdiff_t k, ptrdiff_t W, ptrdiff_t d, Sums 
 }
 
 OPTIMISE_END
-
-#endif

@@ -8,12 +8,11 @@ Shapes: K regressions of p outputs y on q inputs x, and n = q + p; moments are o
 
 from libc.math cimport INFINITY, NAN, exp, fabs, isfinite, isnan, log, sqrt
 from libc.string cimport memcpy
-from numpy cimport ndarray
 from scipy.linalg.cython_blas cimport dtrsm
 from scipy.linalg.cython_lapack cimport dpotrf, dpotrs, dsyev
 
 from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, free, take_doubles
-from ._arrays cimport extent, fits, optional_readable, readable, require, writable
+from ._arrays cimport extent, fits, ndarray, optional_readable, readable, require, writable
 from ._blas cimport gemm, syrk, trmm
 
 # Degrees below this are rounding errors of the subnormal range.

@@ -6,8 +6,7 @@
  * these with p, unless it is so small that numbers which are too small to be kept could change a digit:
  * then logarithms are summed.
  */
-#ifndef SKLEARN_ONLINEEM_SEMI_MARKOV_H
-#define SKLEARN_ONLINEEM_SEMI_MARKOV_H
+#pragma once
 
 #include "_arena.h"
 #include "_simd.h"
@@ -204,5 +203,3 @@ SIMD_UNUSED static void log_product(
 }
 
 OPTIMISE_END
-
-#endif

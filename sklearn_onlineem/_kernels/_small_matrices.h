@@ -7,8 +7,7 @@
  *   vector, so LANES matrices are elements of one; as squares where all are inverted at once, and as
  *   packed triangles where a row is solved for by all, and one changes between rows.
  */
-#ifndef SKLEARN_ONLINEEM_SMALL_MATRICES_H
-#define SKLEARN_ONLINEEM_SMALL_MATRICES_H
+#pragma once
 
 #include "_simd.h"
 
@@ -517,5 +516,3 @@ SIMD_UNUSED static double factorise_triangle(
 }
 
 OPTIMISE_END
-
-#endif

@@ -5,8 +5,7 @@
  * the lane, and the sums along it the place. All sums are of fixed lanes, so that vectors of all
  * widths give the same bits.
  */
-#ifndef SKLEARN_ONLINEEM_TOPIC_DRAWS_H
-#define SKLEARN_ONLINEEM_TOPIC_DRAWS_H
+#pragma once
 
 #include <float.h>
 #include <math.h>
@@ -302,5 +301,3 @@ SIMD_UNUSED static double weigh_logs(const float *alpha, ptrdiff_t P, double *we
     }
     return total;
 }
-
-#endif

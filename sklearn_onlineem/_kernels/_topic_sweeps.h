@@ -1,6 +1,5 @@
 /* Topics of tokens given those of all the others, where the topics' words are integrated out. */
-#ifndef SKLEARN_ONLINEEM_TOPIC_SWEEPS_H
-#define SKLEARN_ONLINEEM_TOPIC_SWEEPS_H
+#pragma once
 
 #include "_topics.h"
 
@@ -359,5 +358,3 @@ SIMD_UNUSED static void count_words(
             word_topic[tokens[t] * P + topics[t]] += 1;
     }
 }
-
-#endif

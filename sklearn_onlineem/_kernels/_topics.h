@@ -1,6 +1,5 @@
 /* Topics of the tokens of documents, given those of words: drawn, or shared in the mean. */
-#ifndef SKLEARN_ONLINEEM_TOPICS_H
-#define SKLEARN_ONLINEEM_TOPICS_H
+#pragma once
 
 #include "_topic_draws.h"
 
@@ -397,5 +396,3 @@ SIMD_CLONES SIMD_UNUSED static void log_all(double *x, ptrdiff_t n)
 {
     for (ptrdiff_t i = 0; i < n; i++) x[i] = log_double(x[i]);
 }
-
-#endif
