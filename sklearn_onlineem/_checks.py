@@ -218,7 +218,7 @@ def check_columns(X):
     """Raise ValueError if a column has nothing but NaN."""
     empty = np.flatnonzero(np.isnan(X).all(axis=0))
     if len(empty):
-        raise ValueError(f"Feature {empty[0]} of X has no value in the data to start from.")
+        raise ValueError(f"Feature {empty[0]} of X has no value to start from: pass more rows.")
 
 
 def check_threads(n_threads):

@@ -187,7 +187,7 @@ def test_a_start_needs_values_of_each_column(case, rng):
     for rows, others in zip(lacks, late[: (len(late) + 1) // 2], strict=False):
         rows[:, 1] = others[: len(others) // 2 if is_rows else None, 1] = np.nan
     for call in (case().fit, case().partial_fit):
-        with pytest.raises(ValueError, match="Feature 1 of X has no value in the data to start"):
+        with pytest.raises(ValueError, match="Feature 1 of X has no value to start from"):
             call(lacks[0] if is_rows else lacks[: len(lacks) // 2])
     whole = case().partial_fit(X).score(new)
     found = case().partial_fit(late[0] if is_rows else late).score(new)
