@@ -145,8 +145,8 @@ class _Whole:
         needed = _VALUES_PER_PARAMETER * model.observations_needed(rows) / model.n_components
         self.n_rows, self.least_share = n_rows, needed / n_rows
 
-    def rows_of(self, index, n_most=None, rng=None):
-        """Return the rows of some components, by weighted responsibilities, and their share."""
+    def rows_of(self, index, n_most=None, rng=None, least=0.0):
+        """Return rows of components, by weighted responsibilities, and their share; None if few."""
         ends, shares = self.shares.indptr, self.shares
         parts = [slice(ends[k], ends[k + 1]) for k in index]
         share = np.bincount(
@@ -156,7 +156,7 @@ class _Whole:
         )
         own = np.flatnonzero((share > _LEAST_SHARE) & (self.weight > 0.0))
         weight = share[own] * self.weight[own]
-        if not len(own):
+        if not len(own) or self.weight[own].sum() < least:
             return None, 0.0
         rows = Rows.unchecked(self.rows.X[own], weight)
         share = weight.sum() / self.rows.total_weight
@@ -219,10 +219,8 @@ class _Local:
 def _halved(whole, k, rng):
     """Return a component as a mixture of two, and the gain in nats per row; None if it has none."""
     nothing = None, -np.inf
-    if not whole.model.weights[k] > 0.0:
-        return nothing
-    rows, share = whole.rows_of([k], _SPLIT_ROWS, rng)
-    if rows is None or len(rows) < 4:
+    rows, share = whole.rows_of([k], _SPLIT_ROWS, rng, least=4.0)
+    if rows is None:
         return nothing
     try:
         one, two = (_Local(whole, index, rows, share) for index in ([k], [k, k]))
