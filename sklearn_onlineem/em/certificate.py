@@ -279,18 +279,19 @@ class Certificate:
     def _better(self, here, evaluate, found):
         """Return a model past a saddle, or with entries near zero raised, if it is better."""
         coordinates, least = here.coordinates, here.objective + _BETTER * self.rule.tol
+        ways = []
         if found.is_saddle:
-            rises = np.vdot(coordinates.score(here.statistics), found.direction) >= 0.0
-            along = (1.0 if rises else -1.0) / coordinates.size(found.direction) * found.direction
-            go, ways = coordinates.moved, [length * along for length in _LENGTHS]
-        elif found.gain < self.rule.tol:
-            go, ways = partial(coordinates.raised, here.stepped), _SHARES
-        else:
-            return None
+            is_up = np.vdot(coordinates.score(here.statistics), found.direction) >= 0.0
+            along = (1.0 if is_up else -1.0) / coordinates.size(found.direction) * found.direction
+            ways += [partial(coordinates.moved, length * along) for length in _LENGTHS]
+        # The curvature along the logarithm of an entry near zero is negative if EM raises it.
+        if found.is_saddle or found.gain < self.rule.tol:
+            rises = [(share, is_one) for is_one in (False, True) for share in _SHARES]
+            ways += [partial(coordinates.raised, here.stepped, rise) for rise in rises]
         for way in ways:
             # Other lengths may have models.
             try:
-                model = go(way)
+                model = way()
                 if model is None:
                     return None
                 if (there := evaluate(model)).objective > least:

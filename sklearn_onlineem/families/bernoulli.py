@@ -46,8 +46,8 @@ class BernoulliTangents(ProductTangents):
     def _shares(self):
         return Shares(np.stack([self.parameters, 1.0 - self.parameters], axis=-1))
 
-    def raised(self, after, share):
-        rows = self._shares.raised(after._shares, share)
+    def raised(self, after, rise):
+        rows = self._shares.raised(after._shares, rise)
         return None if rows is None else rows[..., 0]
 
 

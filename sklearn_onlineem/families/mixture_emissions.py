@@ -173,9 +173,9 @@ class SubmixtureTangents(Tangents):
         weights = self._weights.moved(self._weights_of(v))
         return Submixtures(weights, self._inner.moved(self._inner_of(v)))
 
-    def raised(self, after, share):
-        weights = self._weights.raised(after._weights, share)
-        inner = self._inner.raised(after._inner, share)
+    def raised(self, after, rise):
+        weights = self._weights.raised(after._weights, rise)
+        inner = self._inner.raised(after._inner, rise)
         if weights is None and inner is None:
             return None
         before = self.parameters

@@ -48,8 +48,8 @@ class PoissonTangents(ProductTangents):
     def size(self, v):
         return np.maximum(np.abs(v), np.abs(self.natural(v))).max()
 
-    def raised(self, after, share):
-        rows = raised_rows(self.parameters.T, after.parameters.T, share)
+    def raised(self, after, rise):
+        rows = raised_rows(self.parameters.T, after.parameters.T, rise)
         return None if rows is None else rows.T
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn_onlineem._python import cached_property
 
 # Entries near zero, by the mean of their row, and the factor by which an M-step leaves zero.
-_NEAR_ZERO, _GROWTH = 1e-3, 1.005
+_NEAR_ZERO, _GROWTH = 1e-3, 1.00001
 # Smaller probabilities, and rates relative to the largest component's, are fixed at their bound.
 BOUND = 1e-8
 _TINY = np.finfo(float).tiny
@@ -42,10 +42,11 @@ class Directions:
         """Return the scores that iterations of the M-step have left, or 0 where it has none."""
         return 0.0
 
-    def raised(self, after, share):
+    def raised(self, after, rise):
         """Return values with entries near zero raised that an M-step raises.
 
-        `after` are the directions after the M-step. The entries become a share of their row's mean;
+        `after` are the directions after the M-step. `rise` is the share of their row's mean that
+        the entries become, and whether it is only the one that rises fastest, if there are several.
         None: there are none.
         """
         return None
@@ -111,8 +112,8 @@ class Shares(Directions):
         np.copyto(moved, p, where=~self._moves)
         return moved
 
-    def raised(self, after, share):
-        rows = raised_rows(self.p, after.p, share, self.axis)
+    def raised(self, after, rise):
+        rows = raised_rows(self.p, after.p, rise, self.axis)
         return None if rows is None else rows * self._sums(self.p) * inverse(self._sums(rows))
 
 
@@ -128,13 +129,17 @@ def inverse(x):
     return np.divide(1.0, x, out=np.zeros(x.shape, x.dtype), where=x > 0.0)
 
 
-def raised_rows(p, after, share, axis=-1):
+def raised_rows(p, after, rise, axis=-1):
     """Return rows whose entries near zero that an M-step raises are a share of the row's mean.
 
-    `after` are the rows after the M-step; None: there are no such entries. Zeros stay, as in EM.
+    `after` are the rows after the M-step, `rise` is like that of `Directions.raised`. None: there
+    are no such entries. Zeros stay, as in EM.
     """
-    mean = p.mean(axis=axis, keepdims=True)
-    rises = (p > 0.0) & (p < _NEAR_ZERO * mean) & (after > _GROWTH * p)
+    (share, is_one), mean = rise, p.mean(axis=axis, keepdims=True)
+    growth = after * inverse(p) * (p < _NEAR_ZERO * mean)
+    rises = growth > _GROWTH
+    if is_one:
+        rises &= (growth == growth.max()) & (rises.sum() > 1)
     return np.where(rises, share * mean, p) if rises.any() else None
 
 
@@ -245,8 +250,8 @@ class ShareTangents(Tangents):
     def size(self, v):
         return np.abs(self._by_row(self._shares.logarithms, v)).max()
 
-    def raised(self, after, share):
-        rows = self._shares.raised(after._shares, share)
+    def raised(self, after, rise):
+        rows = self._shares.raised(after._shares, rise)
         return None if rows is None else self._with(rows)
 
     def moved(self, v):

@@ -168,15 +168,15 @@ class Coordinates:
         these data.
         """
 
-    def raised(self, after, share):
+    def raised(self, after, rise):
         """Return the model with entries near zero raised that an M-step, to `after`, raises.
 
-        They become a share of their row's mean; None: there are no such entries.
+        `rise` is like that of `Directions.raised`; None: there are no such entries.
         """
         changes = []
         for node, own, _ in self._places:
             other = node.directions(after, node.own(self._statistics))
-            changes.append((node, own.raised(other, share)))
+            changes.append((node, own.raised(other, rise)))
         return self._with(changes)
 
     @property

@@ -109,8 +109,8 @@ class ShareTangents(DurationTangents):
     def size(self, v):
         return np.abs(self._shares.logarithms(self._turned(v))).max()
 
-    def raised(self, after, share):
-        return Shares(self.table).raised(Shares(after.table), share)
+    def raised(self, after, rise):
+        return Shares(self.table).raised(Shares(after.table), rise)
 
 
 class TiltTangents(DurationTangents):

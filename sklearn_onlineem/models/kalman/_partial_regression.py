@@ -499,10 +499,10 @@ class VarianceCoordinates(OfRegression):
             largest = max(largest, self._unit * float(np.abs(v[self.n :]).max()))
         return replace(regression, parameters=AffineGaussian(B, c, covariance[None])), largest
 
-    def raised(self, after, share):
+    def raised(self, after, rise):
         """Return variances raised that are near their least values, whose scores are lost."""
-        is_low = self._least > _LOW
-        if not is_low.any():
+        (share, is_one), is_low = rise, self._least > _LOW
+        if is_one or not is_low.any():
             return None
         v = np.zeros(self.n_columns)
         v[: self.n][is_low] = math.log(_RISE * share) / self.units[: self.n][is_low]

@@ -547,8 +547,8 @@ class SystemCoordinates(Coordinates):
         H = -moves.T @ (halves[:, None] * derivatives[back[:, None], back]) @ moves
         return 0.5 * (H + H.T) + np.diag(2.0 * added - units * score)
 
-    def raised(self, after, share):
-        return self._with([(node, own.raised(own, share)) for node, own, _ in self._places])
+    def raised(self, after, rise):
+        return self._with([(node, own.raised(own, rise)) for node, own, _ in self._places])
 
     def _said(self, node, name):
         return NAMES[node.field, name].replace("_", " ")
