@@ -64,7 +64,7 @@ class Coordinates:
     gains_tell = True
     # Whether no other parameters have the same likelihood, so that any step tells how much longer
     # others should be.
-    are_determined = False
+    are_determined = True
     # Where coordinates are logarithms of standard deviations, and few others: by how much a unit
     # moves each, and, as shares of variances, the rounding error of squares and what the M-step
     # adds; 0 for the others.
