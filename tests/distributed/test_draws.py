@@ -153,9 +153,9 @@ def test_stochastic_em_draws_for_the_rows_of_each_shard(case, rng):
 
 
 def test_a_shard_sends_counts_of_drawn_components_and_keeps_nothing_of_its_rows(rng):
-    n, n_components, seed = 50_000, 20, (1, 2)
+    n, n_components, seed = 50_000, 40, (1, 2)
     rates = rng.gamma(2.0, 2.0, (n_components, 1))
-    mixture = PoissonMixture.from_parameters(weights=np.full(n_components, 0.05), rates=rates)
+    mixture = PoissonMixture.from_parameters(weights=np.full(n_components, 0.025), rates=rates)
     data, model = Rows(rng.poisson(3.0, (n, 1)).astype(float)), mixture.model_
     evidence(data, 2, model, seed, 5, True)
     tracemalloc.start()
