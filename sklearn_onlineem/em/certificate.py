@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -32,9 +33,10 @@ _NOISE, _FLAT = 1e-6, 1e-6
 _WEAK, _LONG_STEP, _LEAST_FACTOR, _RISE = 0.25, 1e-2, 0.1, 30.0
 # Steps of differences of scores, by the bytes of a value.
 _STEPS, _STEP = {8: 1e-5, 4: 1e-3}, 1e-4
-# Lengths of steps along negative curvature, and shares of their rows' means to which entries near
-# zero are raised.
-_LENGTHS, _SHARES = (1.0, 0.3, 0.1, 0.03, 0.003), (0.5, 0.05, 0.005)
+# Lengths of steps along negative curvature. Whether only the entry near zero that rises fastest is
+# raised, and to what share of its row's mean.
+_LENGTHS = 1.0, 0.3, 0.1, 0.03, 0.003
+_RISES = tuple(product((False, True), (0.5, 0.05, 0.005)))
 # Passes before the next certificate, for each product of one that has failed: of EM, and of others
 # one more for each few that have failed, so that they are a small part of a long fit.
 _PASSES, _FEW = 10, 4
@@ -278,26 +280,24 @@ class Certificate:
 
     def _better(self, here, evaluate, found):
         """Return a model past a saddle, or with entries near zero raised, if it is better."""
-        coordinates, least = here.coordinates, here.objective + _BETTER * self.rule.tol
-        ways = []
+        coordinates, tries = here.coordinates, []
         if found.is_saddle:
-            is_up = np.vdot(coordinates.score(here.statistics), found.direction) >= 0.0
-            along = (1.0 if is_up else -1.0) / coordinates.size(found.direction) * found.direction
-            ways += [partial(coordinates.moved, length * along) for length in _LENGTHS]
+            slope = np.vdot(coordinates.score(here.statistics), found.direction)
+            along = math.copysign(1.0 / coordinates.size(found.direction), slope) * found.direction
+            tries = [(coordinates.moved, [length * along for length in _LENGTHS])]
         # The curvature along the logarithm of an entry near zero is negative if EM raises it.
         if found.is_saddle or found.gain < self.rule.tol:
-            rises = [(share, is_one) for is_one in (False, True) for share in _SHARES]
-            ways += [partial(coordinates.raised, here.stepped, rise) for rise in rises]
-        for way in ways:
-            # Other lengths may have models.
-            try:
-                model = way()
-                if model is None:
-                    return None
-                if (there := evaluate(model)).objective > least:
-                    return there
-            except ours(*_ERRORS):
-                continue
+            tries.append((partial(coordinates.raised, here.stepped), _RISES))
+        for go, ways in tries:
+            for way in ways:
+                try:
+                    if (model := go(way)) is None:
+                        return None
+                    there = evaluate(model)
+                    if there.objective > here.objective + _BETTER * self.rule.tol:
+                        return there
+                except ours(*_ERRORS):
+                    continue  # Other lengths may have models.
         return None
 
     def _finish(self, here, evaluate, found):

@@ -204,15 +204,9 @@ def remaining_gain(gains: Sequence[float]) -> float:
     return abs(latest) * rate / (1.0 - rate) if 0.0 < min(rates) <= rate < 1.0 else math.inf
 
 
-@dataclass
-class Never(StoppingRule):
-    """Never stop."""
-
-    is_exact: bool = True
-    tol = 0.0
-
-    def __call__(self, value: float, kl_divergence: float, promised: float | None = None) -> bool:
-        return False
+def never(is_exact: bool = True) -> StoppingRule:
+    """Return a rule that ends no fit."""
+    return LikelihoodStopping(0.0)
 
 
 STOPPING_RULES = {"likelihood": LikelihoodStopping, "kl": KLStopping}

@@ -45,9 +45,9 @@ class Directions:
     def raised(self, after, rise):
         """Return values with entries near zero raised that an M-step raises.
 
-        `after` are the directions after the M-step. `rise` is the share of their row's mean that
-        the entries become, and whether it is only the one that rises fastest, if there are several.
-        None: there are none.
+        `after` are the directions after the M-step. `rise` is whether it is only the entry that
+        rises fastest, of several, and the share of its row's mean that it becomes. None: there are
+        none.
         """
         return None
 
@@ -130,12 +130,8 @@ def inverse(x):
 
 
 def raised_rows(p, after, rise, axis=-1):
-    """Return rows whose entries near zero that an M-step raises are a share of the row's mean.
-
-    `after` are the rows after the M-step, `rise` is like that of `Directions.raised`. None: there
-    are no such entries. Zeros stay, as in EM.
-    """
-    (share, is_one), mean = rise, p.mean(axis=axis, keepdims=True)
+    """Return rows of probabilities as `Directions.raised` does. Zeros stay, as in EM."""
+    (is_one, share), mean = rise, p.mean(axis=axis, keepdims=True)
     growth = after * inverse(p) * (p < _NEAR_ZERO * mean)
     rises = growth > _GROWTH
     if is_one:

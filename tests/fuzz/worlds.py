@@ -55,7 +55,6 @@ from sklearn_onlineem.em.step import Exact, Sampled, batch_step, online_step
 from sklearn_onlineem.em.stopping import (
     KLStopping,
     LikelihoodStopping,
-    Never,
     Outlook,
     StandardErrorStopping,
     expected_passes,
@@ -477,7 +476,7 @@ def algorithm_world(case):
         *[solver() for solver in SOLVERS.values()],
         em.SplitMerge(), em.SplitMerge(n_components="fixed"), em.BayesianOnline("mean", 0.5, 0.9),
         em.Constant(), em.Harmonic(), em.PowerDecay(), em.Forgetting(), PowerDecayInRows(3.0),
-        Exact(), Sampled(5), KLStopping(1e-3), LikelihoodStopping(1e-3), Never(), Outlook(0.5, 3),
+        Exact(), Sampled(5), KLStopping(1e-3), LikelihoodStopping(1e-3), Outlook(0.5, 3),
         StandardErrorStopping(20.0, 3), RunningStatistics(4.0, objects[2]), plan, state, progress,
         Gate().after(-np.linspace(1.0, 2.0, 200)), Step(*[1.0] * len(Step._fields)),
         History().with_step(Step(0.5, -1.0, 0.1, 10)), Round(*[1.0] * len(Round._fields)),

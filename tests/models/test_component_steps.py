@@ -22,7 +22,7 @@ from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.solvers import Plan
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.em.stopping import Never
+from sklearn_onlineem.em.stopping import never
 from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians, Poisson, gamma, wishart
 from sklearn_onlineem.families.gamma import increasing_root
 from sklearn_onlineem.families.tangents import Tangents, tangents_of
@@ -404,7 +404,7 @@ def test_the_last_component_keeps_all_weight(rng):
 @pytest.mark.parametrize("case", [*CHAINS, *DYNAMICAL, *TRANSDUCERS], ids=repr)
 def test_what_is_no_mixture_refuses_by_name(case, rng):
     model, data = case.draw(rng), case.data(rng, 5)
-    plan = Plan(Constant(1.0), 5, Never, rng)
+    plan = Plan(Constant(1.0), 5, never, rng)
     with pytest.raises(ValueError, match=f"{type(model).__name__} has no components that can be"):
         next(Componentwise().passes(Progress(State(model)), data, plan))
 

@@ -15,7 +15,7 @@ from sklearn_onlineem.em.solvers.batch import Batch
 from sklearn_onlineem.em.solvers.online import Online
 from sklearn_onlineem.em.solvers.split_merge import PASSES, SplitMerge
 from sklearn_onlineem.em.state import State
-from sklearn_onlineem.em.stopping import Never
+from sklearn_onlineem.em.stopping import never
 from sklearn_onlineem.models.capabilities import SplitsAndMerges
 
 # Chosen by benchmarks/real_data/split_merge.py; what they are is told below.
@@ -80,7 +80,7 @@ class Auto(Solver):
         size = min(plan.batch_size, -(-n // _BATCHES)) if takes_turns else plan.batch_size
         n_turns = _TURNS if takes_turns else int(is_new and n > size)
         if n_turns:  # or the generator is not needed
-            endless = replace(plan, batch_size=size, stopping=Never, seed=plan.rng)
+            endless = replace(plan, batch_size=size, stopping=never, seed=plan.rng)
         try:
             for _ in range(n_turns):
                 yield from islice(Online().passes(progress, data, endless), self.online_passes)

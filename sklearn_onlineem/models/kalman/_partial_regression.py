@@ -501,7 +501,7 @@ class VarianceCoordinates(OfRegression):
 
     def raised(self, after, rise):
         """Return variances raised that are near their least values, whose scores are lost."""
-        (share, is_one), is_low = rise, self._least > _LOW
+        (is_one, share), is_low = rise, self._least > _LOW
         if is_one or not is_low.any():
             return None
         v = np.zeros(self.n_columns)
