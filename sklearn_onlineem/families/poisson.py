@@ -49,8 +49,7 @@ class PoissonTangents(ProductTangents):
         return np.maximum(np.abs(v), np.abs(self.natural(v))).max()
 
     def raised(self, after, rise):
-        rows = raised_rows(self.parameters.T, after.parameters.T, rise)
-        return None if rows is None else rows.T
+        return raised_rows(self.parameters, after.parameters, rise, axis=0)
 
 
 def _put_lambdas(family, parameters, rates):

@@ -14,6 +14,7 @@ from cases.transducers import TRANSDUCERS
 from scipy.optimize import minimize
 from sklearn.base import clone
 
+from benchmarks.real_data.certified import KINDS
 from sklearn_onlineem import (
     BernoulliMixture,
     EditDistance,
@@ -128,6 +129,20 @@ def test_no_probability_that_is_near_zero_is_left_behind(case, seed, has_prior, 
     assert -1e-3 < best - value < 1e-6
     if not has_prior and isinstance(model.operations, FullOperations):
         assert (found.probabilities < 1e-8).any()
+
+
+LATENT_CLASSES = [("categorical", number) for number in (2, 29, 97, 112, 118, 243)]
+
+
+@pytest.mark.parametrize("kind, number", [*LATENT_CLASSES, ("poisson", 73), ("poisson", 78)])
+def test_em_raises_nothing_that_a_fit_leaves_near_zero(kind, number):
+    """Nor where all that would rise cannot do so together, or one has negative curvature."""
+    mixture, data = KINDS[kind](np.random.default_rng([number, list(KINDS).index(kind)]))
+    found = mixture.set_params(random_state=0).fit(**data).score(**data)
+    assert mixture.converged_
+    mixture.set_params(solver=PLAIN, tol=0.0, max_iter=400, warm_start=True).fit(**data)
+    left = len(data["X"]) * (mixture.score(**data) - found)
+    assert left < 0.005 * mixture.model_.n_parameters()
 
 
 @pytest.mark.parametrize("has_prior", [False, True])
