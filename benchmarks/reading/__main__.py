@@ -40,13 +40,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, depth": 12,
     "members of OnlineEM": 69,
     "Python files": 209,
-    "Python code": 31_956,
+    "Python code": 31_942,
     "Python docstrings": 15_158,
     "kernel files": 56,
     "kernel code": 14_995,
     "public names": 110,
     "import circles": 0,
-    "test code": 40_675,
+    "test code": 40_681,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

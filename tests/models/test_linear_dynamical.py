@@ -330,6 +330,13 @@ def test_a_model_says_how_many_parameters_it_learns(rng):
     # Turns of the coordinates of the state take up four, and shifts two.
     assert draw_model(rng, 2, 3).n_parameters() == 2 + 3 + 4 + 2 + 3 + 6 + 3 + 6 - 4 - 2
     assert draw_model(rng, 2, 3, learnt=frozenset({PARAMETERS[2]})).n_parameters() == 4
+    # What is known is left by turns about a round first state, and by scales of modes.
+    start = {"initial__offset": np.zeros(2), "initial__covariance": np.eye(2)}
+    of_start = changed(draw_model(rng, 2, 3), ALL - {*start}, **start)
+    assert of_start.n_parameters() == 4 + 2 + 3 + 6 + 3 + 6 - 1
+    modes, names = np.diag([0.9, 0.5]), ALL - {"transitions__matrix", "transitions__offset"}
+    of_modes = changed(draw_model(rng, 2, 3), names, transitions__matrix=modes)
+    assert of_modes.n_parameters() == 2 + 3 + 3 + 6 + 3 + 6 - 2
 
 
 def test_without_data_it_says_that_lengths_are_unknown(rng):

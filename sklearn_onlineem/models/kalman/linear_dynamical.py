@@ -27,7 +27,6 @@ from sklearn_onlineem.data.sequences import (
     share_of_starts,
     with_inputs_before,
 )
-from sklearn_onlineem.families import Full
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
@@ -884,20 +883,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def n_parameters(self) -> int:
         """Return the number of free learnt parameters, up to changes of the states' coordinates."""
-        is_whole = self.varying is None and all(part.fixed is None for part in self._regressions)
-        if not is_whole:
-            return self._n_values() - unseen_changes(self, np.ones(self.n_components))[0]
-        k, learnt = self.n_components, [{*part.learnt} for part in self._regressions]
-        may_turn = all(
-            needed <= part
-            for needed, part in zip(
-                ({"offset", "covariance"}, {"matrix", "covariance"}, {"matrix"}),
-                learnt,
-                strict=True,
-            )
-        ) and isinstance(self.transitions.family.shape, Full)
-        may_shift = all("offset" in part for part in learnt)
-        return self._n_values() - may_turn * k**2 - may_shift * k
+        return self._n_values() - int(unseen_changes(self, np.ones(self.n_components))[0])
 
     def _n_values(self):
         return sum(part.n_parameters() for part in self._regressions)

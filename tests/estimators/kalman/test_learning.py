@@ -53,9 +53,9 @@ def test_shapes_of_covariances(system, kind, free):
         off = covariance - np.diag(np.diag(covariance))
         assert off.any() == (kind == "full")
         assert (len(np.unique(np.diag(covariance))) == 1) == (kind == "spherical")
-    # Coordinates of the state are free where its noise may have any covariance.
-    n_parameters = kalman.model_.n_parameters() + (K * K if kind == "full" else 0)
-    own = {"full": 3, "spherical": 1}.get(kind, K)
+    # Other coordinates of the state that leave its noise in shape: turns, scales, and shears.
+    unseen, own = {"full": (4, 3), "spherical": (2, 1)}.get(kind, (3, K))
+    n_parameters = kalman.model_.n_parameters() + unseen
     assert n_parameters == K + 3 + K * K + own + D * K + D + free
     log_likelihood = kalman.score(X) * len(X)
     assert kalman.aic(X) == pytest.approx(2.0 * kalman.model_.n_parameters() - 2.0 * log_likelihood)
