@@ -47,7 +47,7 @@ print(len(visits), "visits,", sum(map(len, visits)), "clicks")
 # the first page of the next.
 
 moves = np.full((12, 12), 0.3 / 11) + (0.7 - 0.3 / 11) * np.eye(12)
-hmm = CategoricalHMM(12, n_features=len(PAGES), transmat_init=moves, random_state=0)
+hmm = CategoricalHMM(12, n_features=len(PAGES), transmat_init=moves, random_state=1)
 for visit in visits:
     hmm.partial_fit(visit, continues=True)
 lengths = np.array([len(visit) for visit in visits[1:]])
