@@ -46,6 +46,17 @@ def test_fitting_finds_the_kinds_of_operations(parametrization, solver, rng):
     assert_allclose(found, list(start.values()), atol=0.25)
 
 
+@both
+def test_a_prior_adds_to_the_counts_of_operations(parametrization):
+    """A word beside none has one script."""
+    pairs = [("ab", ""), ("a", ""), ("", "b"), ("", "")]
+    prior = {"match": 1.0, "mismatch": 1.0, "delete": 3.0, "insert": 1.5}
+    edit = EditDistance(parametrization, alphabet="ab", operation_prior=prior).fit(pairs)
+    n = 1 if parametrization == "tied" else len(edit.symbols_) + 1
+    counts = np.array([0.0, 0.0, 3.0 + 2.0 * n, 1.0 + 0.5 * n, 4.0])
+    assert_allclose(list(edit.operations_.values()), counts / counts.sum(), rtol=1e-6, atol=1e-9)
+
+
 def test_any_hashable_symbols(rng):
     pairs = noisy_pairs(rng, 50)
     tuples = [tuple(tuple((c, 1) for c in word) for word in pair) for pair in pairs]
