@@ -46,7 +46,7 @@ LIMITS = {
     "kernel code": 14_995,
     "public names": 110,
     "import circles": 0,
-    "test code": 40_689,
+    "test code": 40_697,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -132,9 +132,10 @@ def inverse(x):
 def raised_rows(p, after, rise, axis=-1):
     """Return rows of probabilities as `Directions.raised` does. Zeros stay, as in EM."""
     (is_one, share), mean = rise, p.mean(axis=axis, keepdims=True)
-    growth = after * inverse(p) * (p < _NEAR_ZERO * mean)
-    rises = growth > _GROWTH
+    rises = (p > 0.0) & (p < _NEAR_ZERO * mean) & (after > _GROWTH * p)
     if is_one:
+        # The quotient of the smallest numbers overflows.
+        growth = np.log(np.where(rises, after, 1.0)) - np.log(np.where(rises, p, 1.0))
         rises &= (growth == growth.max()) & (rises.sum() > 1)
     return np.where(rises, share * mean, p) if rises.any() else None
 

@@ -33,6 +33,7 @@ from sklearn_onlineem.em.solvers import Plan
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import LikelihoodStopping, StandardErrorStopping
 from sklearn_onlineem.families import Laplace
+from sklearn_onlineem.families.tangents import raised_rows
 from sklearn_onlineem.models.coordinates import has_coordinates
 from sklearn_onlineem.models.strings.operations import FullOperations
 from sklearn_onlineem.models.terminations import EndState, GivenLength
@@ -143,6 +144,15 @@ def test_em_raises_nothing_that_a_fit_leaves_near_zero(kind, number):
     mixture.set_params(solver=PLAIN, tol=0.0, max_iter=400, warm_start=True).fit(**data)
     left = len(data["X"]) * (mixture.score(**data) - found)
     assert left < 0.005 * mixture.model_.n_parameters()
+
+
+@pytest.mark.parametrize("is_one, risen", [(False, [1, 2]), (True, [2])])
+def test_the_smallest_numbers_rise_too(is_one, risen):
+    p, after = np.array([[0.9, 5e-324, 1e-9, 0.0]]), np.array([[0.9, 1e-323, 1e-8, 0.0]])
+    with np.errstate(all="raise", under="ignore"):
+        rows = raised_rows(p, after, (is_one, 0.5))
+    assert np.flatnonzero(rows != p).tolist() == risen
+    assert (rows[0, risen] == 0.5 * p.mean()).all()
 
 
 @pytest.mark.parametrize("has_prior", [False, True])
