@@ -23,14 +23,8 @@ def lazy_names(
 ) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
     """Return `__all__`, `__getattr__` and `__dir__` of a package.
 
-    Parameters
-    ----------
-    package : str
-        Its `__name__`.
-    names : mapping of str to collections of str
-        Names that the package exports, by the modules in it that define them.
-    subpackages : collection of str, default=()
-        Those that are attributes of the package without an import of their own.
+    `package` is its name; it exports `names`, by the modules in it that define them, and
+    `subpackages` are attributes of it without an import of their own.
     """
     home = {name: module for module, exported in names.items() for name in exported}
 

@@ -313,10 +313,7 @@ class Inputs(Component):
 def checked_structure(structure: object) -> list[Component]:
     """Return the components of a structure, a trend and its level as one.
 
-    Parameters
-    ----------
-    structure : Component or list of Component
-        TypeError for others, and ValueError for those that data cannot tell apart.
+    TypeError for others, and ValueError for those that data cannot tell apart.
     """
     parts = [structure] if isinstance(structure, Component) else list(structure)
     wrong = [part for part in parts if not isinstance(part, Component)]
@@ -352,13 +349,7 @@ class Assembled(NamedTuple):
 
 
 def assembled(structure: object) -> Assembled:
-    """Return the matrices of a structure of k states.
-
-    Parameters
-    ----------
-    structure : Component or list of Component
-        As `checked_structure` takes it.
-    """
+    """Return the matrices of a structure of k states, which `checked_structure` takes."""
     parts = checked_structure(structure)
     levels = [part for part in parts if isinstance(part, Level)]
     has_trend = any(isinstance(part, Trend) for part in parts)

@@ -268,29 +268,14 @@ def _slice_csr(X, index):
 class RowsWithInputs(Rows):
     """Independent observations (x, y), one a row; x is known.
 
-    A ValueError is raised for arrays that are not as described.
-
-    Parameters
-    ----------
-    X, sample_weight, labels, n_threads
-        Like those of `Rows`; the columns of X are the inputs, and then the outputs.
-    n_inputs : int, default=1
-        Columns of inputs; `n_features` counts these alone.
+    The columns of X are `n_inputs` inputs, which `n_features` counts, and then the outputs.
     """
 
     n_inputs: int = 1
 
     @classmethod
     def of(cls, rows: Rows, n_inputs: int) -> Self:
-        """Return rows with `n_inputs` columns of inputs, without checks.
-
-        Parameters
-        ----------
-        rows : Rows
-            Inputs and outputs, side by side.
-        n_inputs : int
-            Columns of inputs.
-        """
+        """Return rows of inputs and outputs, side by side, without checks."""
         pairs = cls.unchecked(rows.X, rows.sample_weight, rows.labels, rows.n_threads)
         pairs.__dict__["n_inputs"] = n_inputs
         return pairs

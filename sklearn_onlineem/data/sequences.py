@@ -335,29 +335,15 @@ class Sequences(BatchOfRows):
 class SequencesWithInputs(Sequences):
     """Sequences of rows (x, y), in which the inputs x are known and have no model.
 
-    A row of which an input is missing is as if its outputs were.
-
-    Parameters
-    ----------
-    rows, offsets, before
-        Like those of `Sequences`; the columns of rows are the inputs, and then the outputs.
-    n_inputs : int, default=1
-        Columns of inputs; `n_features` counts the others.
+    A row of which an input is missing is as if its outputs were. The columns of rows are `n_inputs`
+    inputs, and then the outputs, which `n_features` counts.
     """
 
     n_inputs: int = 1
 
     @classmethod
     def of(cls, sequences: Sequences, n_inputs: int) -> Self:
-        """Return sequences with `n_inputs` columns of inputs, without checks.
-
-        Parameters
-        ----------
-        sequences : Sequences
-            Rows of inputs and outputs, side by side.
-        n_inputs : int
-            Columns of inputs.
-        """
+        """Return sequences of inputs and outputs, side by side, without checks."""
         pairs = cls.unchecked(sequences.rows, sequences.offsets, sequences.before)
         pairs.__dict__["n_inputs"] = n_inputs
         return pairs
@@ -390,19 +376,8 @@ class SequencesWithInputs(Sequences):
 def lagged(X: Floats, offsets: Integers, n_lags: int, last: Floats | None = None) -> Floats:
     """Return the rows before each row, (n_rows, n_lags * n_features), the latest first.
 
-    Where there is none in the sequence, they are NaN.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-        Rows of sequences.
-    offsets : ndarray of shape (n_sequences + 1,)
-        As in `Sequences`.
-    n_lags : int
-        From 0 up.
-    last : ndarray, default=None
-        If the first sequence continues: the row before it, of `SequencesWithInputs`, whose first
-        columns are its own lags, and the last ones its outputs.
+    Where there is none in the sequence, they are NaN. If the first sequence continues, `last` is
+    the row before it, of `SequencesWithInputs`: its own lags, inputs and, last, its outputs.
 
     Examples
     --------
@@ -429,16 +404,8 @@ def with_inputs_before(
 ) -> SequencesWithInputs:
     """Return sequences whose rows have two sets of inputs, those of the row before and their own.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-        Outputs.
-    inputs : ndarray of shape (n_rows, m)
-        Their known inputs.
-    offsets : ndarray of shape (n_sequences + 1,)
-        As in `Sequences`.
-    last : ndarray of shape (m,), default=None
-        Those of the row before the first, if that continues a sequence. None: first rows have 0.
+    `X` are outputs (n_rows, n_features), and `inputs` (n_rows, m). If the first sequence continues,
+    `last` are the inputs (m,) of the row before it; those of other first rows are 0.
 
     Examples
     --------

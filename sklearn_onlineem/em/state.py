@@ -169,21 +169,10 @@ class Restart:
 class Counters(NamedTuple):
     """What has been learnt so far, in numbers that each update changes.
 
-    Attributes
-    ----------
-    n_steps : int
-        Updates.
-    n_seen : float
-        Observations, by their weights.
-    n_rows : int
-        Rows read; each pass counts.
-    size : float
-        Size of the data, see `State.size_of`.
-    decay : float
-        Sum of log(1 + eta) over the updates: the share of an earlier model's statistics that is
-        left is ``exp(earlier.decay - decay)``.
-    n_rows_forgotten : int
-        Rows that no longer count, after a `Restart`.
+    `n_seen` are observations, by their weights, and `n_rows` rows read, in each pass;
+    `n_rows_forgotten` no longer count after a `Restart`. `size` is that of `State.size_of`. `decay`
+    is the sum of log(1 + eta) over the updates: of an earlier model's statistics the share
+    ``exp(earlier.decay - decay)`` is left.
     """
 
     n_steps: int = 0
@@ -197,17 +186,10 @@ class Counters(NamedTuple):
 class Constants(NamedTuple):
     """What the first data and the parameters say, for learning rates and the prior.
 
-    Attributes
-    ----------
-    observations_needed : float
-        Number of observations that determine the model, for schedules that use it.
-    size_unit : float
-        Size of an observation: rows of a sequence, in the mean of the first data; 0 before these.
-    expected_size : float
-        Expected size of the stream, over which the prior is spread; the size seen, if that is
-        larger.
-    is_known : bool
-        Whether the user gave the start, instead of data.
+    `observations_needed` determine the model, for schedules that use it. `size_unit` is the size of
+    an observation: rows of a sequence, in the mean of the first data; 0 before these. The prior is
+    spread over `expected_size`, or the size seen, if that is larger. If `is_known`, the user gave
+    the start, instead of data.
     """
 
     observations_needed: float = 1.0

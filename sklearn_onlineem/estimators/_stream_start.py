@@ -41,12 +41,7 @@ _SHARE = 0.2
 class StreamStarts:
     """Starts of the models of a stream, by the parameters of an estimator.
 
-    Attributes
-    ----------
-    learnt : Batch or None
-        Of the latest start.
-    rest : Batch or None
-        What follows the rows of the latest start, and has symbols of the same model.
+    `learnt` is the batch of the latest start; `rest` follows it, and has symbols of the same model.
     """
 
     estimator: object

@@ -37,23 +37,13 @@ _N_POWERS, _REACH, _SMALL_STEP = 12, 0.125, 0.05
 class WordTable:
     """A table of numbers ``scale * x + shift`` with a row for each word.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_components)
-        x, not below 0, and room for more rows; tables of later steps share them. The first row is
-        0, and is that of all words whose x are.
-    places : ndarray of int64 of shape (n_words,)
-        The row of each word.
-    end : int
-        Rows in use by this table, and by those that it came from.
-    claims : dict of {int: object}
-        Which tables write rows from some `end` on; others copy the rows first.
-    scale, shift, sums : ndarray of shape (n_components,)
-        Factors, addends, and sums of the numbers over the words. A factor is 0 if x are.
-    before, changed : ndarrays or None
-        The `scale` of the table that a step began with, and the words that it changed.
-    anchor, powers : ndarrays of shape (n_components,) and (n_powers, n_components), or None
-        Numbers a near ``shift / scale``, and sums over the rows of ``(a / (x + a))**j``, j = 1, ...
+    `rows` (n_rows, n_components) are x, not below 0, with room for more; later tables share them.
+    The first is 0, and is that of all words whose x are; `places` are the rows of words. Rows to
+    `end` are in use by this table and those it came from. `claims` says which tables write rows
+    from some `end` on; others copy the rows first. `sums` are those of the numbers over the words.
+    A factor is 0 if x are. A step began with the scale `before`, and `changed` words. `anchor` are
+    numbers a near ``shift / scale``, and `powers` sums over the rows of ``(a / (x + a))**j``, j =
+    1, ...; both may be None.
     """
 
     rows: Floats
@@ -208,16 +198,9 @@ def word_divergences(p: WordTable, q: WordTable, n_threads: int = 1) -> Floats:
 class WordSum:
     """A sum that is not yet made: a table times factors, plus constants, plus values of some words.
 
-    Parameters
-    ----------
-    n_words : int
-        Rows of the table.
-    table : WordTable or None
-        None: 0.
-    factors, constants : ndarray of shape (n_components,)
-        Of the table, and of all words.
-    words, values : ndarrays of shape (n,) and (n, n_components)
-        Numbers of words, ascending, and what is added to their rows.
+    It has `n_words` rows. Without a table, that is 0; `factors` are of the table, and `constants`,
+    one a component, of all words. `values` (n, n_components) are added to the rows of `words`,
+    ascending.
     """
 
     n_words: int

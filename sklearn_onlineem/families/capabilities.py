@@ -289,17 +289,8 @@ class Distribution(Protocol):
 def mixture_quantiles(components: Distribution, weights: Floats, levels: Floats) -> Floats:
     """Return quantiles of mixtures, where distribution functions have levels, (n_levels, ...).
 
-    They lie between those of the components: secants shorten the bounds (the Illinois method), and
-    every third step halves them.
-
-    Parameters
-    ----------
-    components : Distribution
-        K in one.
-    weights : ndarray of shape (..., K)
-        They add up to 1.
-    levels : ndarray of shape (n_levels,)
-        Probabilities in (0, 1).
+    They lie between those of the components, K in one with weights (..., K): secants shorten the
+    bounds (the Illinois method), and every third step halves them.
     """
     levels = levels.reshape(-1, *np.ones(weights.ndim - 1, dtype=int))
 

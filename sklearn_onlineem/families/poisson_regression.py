@@ -32,17 +32,10 @@ _FIRST = 0.5
 
 @dataclass(frozen=True)
 class Origin(Statistics):
-    """Where working responses were made.
+    """Where working responses were made: the parameters `old` of the rates, and `ends` of inputs.
 
     A sum has the first parameters of its terms, which are the same in a step of EM, and the box of
-    the inputs of all.
-
-    Parameters
-    ----------
-    old : WorkingRegressions, or an empty tuple, the default
-        Parameters of the rates. Own statistics and priors have none.
-    ends : ndarray of shape (K, 2, q), or an empty tuple, the default
-        Least and largest inputs of the rows.
+    the inputs of all: least and largest ones, (K, 2, q). Own statistics and priors have neither.
     """
 
     old: WorkingRegressions | tuple[()] = ()
@@ -58,13 +51,7 @@ class Origin(Statistics):
         return self
 
     def changes(self, new: WorkingRegressions) -> tuple[Floats, Floats, Floats]:
-        """Return changes of log rates: coefficients, those at new centres, and the largest ones.
-
-        Parameters
-        ----------
-        new : WorkingRegressions
-            Of K components.
-        """
+        """Return changes of log rates: coefficients, those at new centres, and the largest ones."""
         old, centre = self.old, new.centre
         step = new.matrix - old.matrix
         level = old.level + np.einsum("kpq,kpq->kp", old.matrix, centre - old.centre)
@@ -75,13 +62,7 @@ class Origin(Statistics):
 
 @dataclass(frozen=True)
 class PoissonRegressionStatistics(WorkingStatistics):
-    """Statistics of counts y with the rates m, whose working responses are log m + (y - m) / m.
-
-    Parameters
-    ----------
-    origin : Origin
-        Of the rates, and of the rows.
-    """
+    """Statistics of counts y with the rates m, whose working responses are log m + (y - m) / m."""
 
     origin: Origin
 

@@ -94,13 +94,8 @@ class WorkingRegressions:
 class WorkingStatistics(Statistics):
     """Expected statistics of rows (x, y), with the working responses of their outputs.
 
-    Parameters
-    ----------
-    inputs : Moments
-        Those of x, weighted by responsibilities.
-    outputs : tuple of Moments
-        For each output those of (x, z), where z is its working response, weighted by
-        responsibilities times precisions.
+    `inputs` are moments of x, weighted by responsibilities; `outputs`, for each output, those of
+    (x, z), where z is its working response, weighted by responsibilities times precisions.
     """
 
     inputs: Moments

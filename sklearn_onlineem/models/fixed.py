@@ -19,17 +19,10 @@ _ROUNDING = 1e-12
 class Fixed:
     """Entries of a model that the M-step leaves as they are: masks, True where fixed, or None.
 
-    Parameters
-    ----------
-    weights : ndarray of bool of shape (n_components,), default=None
-        Of the weights of a mixture, or of the start of a hidden Markov model.
-    transmat : ndarray of bool, default=None
-        Of transitions, shaped as these.
-    components : ndarray of bool of shape (n_components,), default=None
-        Of all parameters of components, or of the emissions of states.
-    probabilities : ndarray of bool of shape (n_components, n_groups, n_symbols), default=None
-        Of probabilities that add up to 1 in each group, of families whose parameters are these, or
-        proportional to them.
+    `weights` are those of a mixture, or of the start of a hidden Markov model, `transmat` its
+    transitions, and `components` all parameters of components, or of the emissions of states.
+    `probabilities`, of shape (n_components, n_groups, n_symbols), add up to 1 in each group, of
+    families whose parameters are these, or proportional to them.
 
     Examples
     --------
@@ -48,12 +41,7 @@ class Fixed:
     def shares(self, name: str, new: Floats, old: Floats) -> Floats:
         """Return new shares with the fixed ones of old; the others have the rest, as they were.
 
-        Parameters
-        ----------
-        name : str
-            Of the mask.
-        new, old : ndarray
-            Shares, which add up to 1 along the last axis.
+        Shares add up to 1 along the last axis.
         """
         mask = getattr(self, name)
         if mask is None or new is old:
@@ -77,13 +65,7 @@ class Fixed:
         return self.components is not None and bool(self.components.all())
 
     def parameters(self, new: object, old: object) -> object:
-        """Return new parameters with those of fixed components of old, and fixed probabilities.
-
-        Parameters
-        ----------
-        new, old : object
-            Of all components.
-        """
+        """Return new parameters with those of fixed components of old, and fixed probabilities."""
         if new is old or self.fixes_all_components:
             return old
         if self.components is not None and self.components.any():
@@ -104,29 +86,13 @@ class Fixed:
         return self.shares("probabilities", groups, before * scale).reshape(new.shape)
 
     def n_free(self, name: str, used: Bools) -> int:
-        """Return how many shares are free, but for one of each row.
-
-        Parameters
-        ----------
-        name : str
-            Of the mask.
-        used : ndarray of bool
-            Shares that are not 0.
-        """
+        """Return how many of the `used` shares, those not 0, are free, but for one of each row."""
         mask = getattr(self, name)
         free = used if mask is None else used & ~mask
         return int(np.count_nonzero(free) - np.count_nonzero(free.any(axis=-1)))
 
     def n_learnt(self, family: Family, parameters: object, used: Bools) -> int:
-        """Return how many free parameters of components are learnt.
-
-        Parameters
-        ----------
-        family, parameters : Family, object
-            Of the components.
-        used : ndarray of bool of shape (n_components,)
-            Those that have a weight.
-        """
+        """Return how many free parameters of the `used` components (n_components,) are learnt."""
         is_learnt = used if self.components is None else used & ~self.components
         if is_learnt.all() and self.probabilities is None:
             return family.n_parameters(parameters)
@@ -141,18 +107,10 @@ class Fixed:
 class FixedEntries(Rebuilt):
     """Entries of a single regression that the M-step leaves as they are: masks, True where fixed.
 
-    Parameters
-    ----------
-    matrix : ndarray of bool of shape (p, q)
-        Of the coefficients.
-    offset : ndarray of bool of shape (p,)
-        Of the offset.
-    covariance : ndarray of bool of shape (p, p)
-        Of the covariance of the noise. Outputs without noise are fixed as well.
-    tied : ndarray of shape (n_directions, p, q), default=None
-        Directions in which coefficients change together; entries that are 0 in all of them change
-        by themselves. Outputs that a direction joins have one variance, if noise is independent.
-        None: there are none.
+    The `matrix` (p, q) are the coefficients, the `offset` is (p,), and the `covariance` (p, p) is
+    of the noise, where outputs without noise are fixed as well. Coefficients change together in
+    directions `tied` (n_directions, p, q); those that are 0 in all of them change by themselves.
+    Outputs that a direction joins have one variance, if noise is independent.
 
     Examples
     --------
@@ -170,27 +128,13 @@ class FixedEntries(Rebuilt):
     tied: Floats | None = None
 
     def of(self, name: str, covariance: Floats) -> Bools:
-        """Return the mask of a parameter, with outputs that have no noise: EM never moves these.
-
-        Parameters
-        ----------
-        name : str
-            Like "matrix".
-        covariance : ndarray of shape (p, p)
-            Of the noise.
-        """
+        """Return the mask of a parameter, with outputs that have no noise: EM never moves these."""
         without_noise = covariance.diagonal() == 0.0
         mask = (getattr(self, name).T | without_noise).T
         return mask | without_noise if name == "covariance" else mask
 
     def connected(self, pairs: Bools) -> list[Integers]:
-        """Return the outputs of each group that pairs connect, from the last call if it was alike.
-
-        Parameters
-        ----------
-        pairs : ndarray of bool of shape (p, p)
-            Which outputs are connected with which.
-        """
+        """Return the outputs that pairs (p, p) connect, from the last call if it was alike."""
         key, found = pairs.tobytes(), self.__dict__.get("_connected")
         if found is None or found[0] != key:
             n, of_output = connected_components(pairs, directed=False)
@@ -207,15 +151,7 @@ class FixedEntries(Rebuilt):
         return (touched[:, :, None] & touched[:, None, :]).any(axis=0)
 
     def untied(self, name: str, change: Floats) -> Floats:
-        """Return the part of a change of a parameter that ties do not allow.
-
-        Parameters
-        ----------
-        name : str
-            Like "matrix".
-        change : ndarray
-            Of the shape of the parameter.
-        """
+        """Return the part of a change of a parameter that ties do not allow."""
         if self.tied is None or name == "offset":
             return np.zeros_like(change)
         if name == "matrix":
@@ -233,11 +169,6 @@ class FixedEntries(Rebuilt):
         Noise of different blocks is independent. Within one, the covariance of known outputs is
         fixed, and all else is learnt. ValueError for masks of another kind, whose M-step has no
         closed form.
-
-        Parameters
-        ----------
-        covariance : ndarray of shape (p, p)
-            Of the noise.
         """
         free = ~self.of("covariance", covariance)
         is_fixed = ~free.diagonal()

@@ -23,15 +23,7 @@ from sklearn_onlineem.families.capabilities import (
 
 
 def checked_levels(name: str, levels: ArrayLike) -> Floats:
-    """Return probabilities in (0, 1); ValueError if some are not.
-
-    Parameters
-    ----------
-    name : str
-        What they are called.
-    levels : array-like of shape (n_levels,)
-        At least one.
-    """
+    """Return probabilities in (0, 1); ValueError if some are not, or there are none."""
     found = finite(name, levels, np.shape(levels))
     if found.ndim != 1 or not len(found) or not ((found > 0.0) & (found < 1.0)).all():
         raise ValueError(f"{name} must be a list of probabilities between 0 and 1, got {levels!r}.")
@@ -39,25 +31,13 @@ def checked_levels(name: str, levels: ArrayLike) -> Floats:
 
 
 class NormalForecast(NamedTuple):
-    """Normal rows.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (..., n_features)
-    covariance : ndarray of shape (..., n_features, n_features)
-    """
+    """Normal rows, with means (..., n_features) and covariances (..., n_features, n_features)."""
 
     mean: Floats
     covariance: Floats
 
     def quantiles(self, levels: Floats) -> Floats:
-        """Return quantiles of each column, of shape (n_levels, ..., n_features).
-
-        Parameters
-        ----------
-        levels : ndarray of shape (n_levels,)
-            Probabilities in (0, 1).
-        """
+        """Return quantiles of each column, of shape (n_levels, ..., n_features)."""
         variances = np.diagonal(self.covariance, axis1=-2, axis2=-1)
         return self.mean + np.multiply.outer(ndtri(levels), np.sqrt(np.maximum(variances, 0.0)))
 
@@ -70,14 +50,8 @@ class MixtureForecast:
         \operatorname{E} v = m = \sum_k p_k m_k, \qquad
         \operatorname{Cov} v = \sum_k p_k (S_k + (m_k - m) (m_k - m)')
 
-    Parameters
-    ----------
-    family : Family
-        Family of the emissions; ValueError where it lacks the capability that a method needs.
-    parameters : object
-        Of K states.
-    probabilities : ndarray of shape (..., K)
-        They add up to 1.
+    The `probabilities` are (..., K). ValueError where the family of the emissions lacks the
+    capability that a method needs.
     """
 
     family: Family
@@ -121,11 +95,6 @@ class MixtureForecast:
         """Return quantiles of each column, of shape (n_levels, ..., n_features).
 
         Of whole numbers they are the least ones whose distribution function reaches the level.
-
-        Parameters
-        ----------
-        levels : ndarray of shape (n_levels,)
-            Probabilities in (0, 1).
         """
         require(self.family, ColumnDistributions)
         n_features = self.family.means(self.parameters).shape[1]

@@ -39,18 +39,8 @@ def split_merge_step(
     times the prior; without a fixed number of components, the likelihood at the price of the
     parameters.
 
-    Parameters
-    ----------
-    model : SplitsAndMerges
-        Where batch EM has nearly converged.
-    data : Batch
-        Observations.
-    rng : numpy.random.Generator
-        Draws samples, and starts of splits.
-    prior : sequence of (float, Statistics), default=()
-        Weights and pseudo-statistics of conjugate priors, as of `batch_step`.
-    price, n_merges
-        See `SplitsAndMerges.split_merge_steps`.
+    Batch EM of `model` has nearly converged. `prior` are terms of `batch_step`; `price` and
+    `n_merges` are those of `SplitsAndMerges.split_merge_steps`.
     """
     log_likelihood = None
     for new in model.split_merge_steps(data, rng, prior, price, n_merges):

@@ -129,13 +129,7 @@ class Stage(Settings, ABC):
 
 @dataclass(frozen=True)
 class LatestRows(Carry):
-    """Latest observations of a stream.
-
-    Parameters
-    ----------
-    batches : tuple of Batch, default=()
-        In their order.
-    """
+    """Latest observations of a stream, batches in their order."""
 
     batches: tuple[Batch, ...] = ()
 

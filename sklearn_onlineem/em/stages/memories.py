@@ -24,17 +24,10 @@ _HALF_LIFE, _SHARE = 250.0, 0.06
 
 @dataclass(frozen=True)
 class Memories(Carry):
-    """Models of one stream that remember differently much.
+    """Models of one stream that remember differently much, one for each half-life of the solver.
 
-    Parameters
-    ----------
-    models : tuple of Model
-        One for each half-life of the solver.
-    weights : ndarray of shape (n_models,)
-        Weights of the models in the mixture that predicts the next data; they add up to 1.
-    ends : tuple
-        Filtered distribution of each model's last state, if the last sequence may continue; else
-        empty.
+    Their `weights` (n_models,) in the mixture that predicts the next data add up to 1. `ends` are
+    the filtered distributions of their last states, if the last sequence may continue; else empty.
     """
 
     models: tuple[Model, ...]
@@ -46,13 +39,7 @@ class Memories(Carry):
         return Memories(len(self.models) * (model,), self.weights)
 
     def log_likelihood(self, data: Batch) -> Floats:
-        r"""Return :math:`\log \sum_j w_j p_j(x)` of each observation, of shape (n,), in nats.
-
-        Parameters
-        ----------
-        data : Batch
-            Observations.
-        """
+        r"""Return :math:`\log \sum_j w_j p_j(x)` of each observation, of shape (n,), in nats."""
         pairs = zip(self.weights, self.models, strict=True)
         return np.logaddexp.reduce([math.log(w) + m.log_likelihood(data) for w, m in pairs])
 

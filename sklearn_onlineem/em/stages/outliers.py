@@ -25,14 +25,8 @@ _WINDOW = 1000
 class RunningQuantiles(NamedTuple):
     """Exact quantiles of the latest numbers of a stream: a frozen value.
 
-    They do not depend on how the stream is cut into batches.
-
-    Attributes
-    ----------
-    latest : ndarray of shape (n_values,)
-        The latest numbers, oldest first.
-    window : int
-        How many are kept at most.
+    They do not depend on how the stream is cut into batches. At most `window` numbers are kept, the
+    oldest first.
 
     Examples
     --------
@@ -81,12 +75,8 @@ class Repetitions(NamedTuple):
 
     Observations without weight do not count. The gate decides as if others were repeated.
 
-    Attributes
-    ----------
-    offsets : ndarray of shape (n_observations + 1,)
-        The rows of observation i are those from `offsets[i]` to `offsets[i + 1]`.
-    counts : ndarray of shape (n_observations,)
-        At most 1,000, which fill each window.
+    The rows of observation i are those from `offsets[i]` to `offsets[i + 1]`; `counts` are at most
+    1,000, which fill each window.
     """
 
     offsets: Integers
@@ -211,12 +201,7 @@ class Gate(Carry):
         it is like those that were left out before, as rows of a rare cluster are. A row that counts
         several times is left out if each of its repetitions is.
 
-        Parameters
-        ----------
-        log_likelihoods : ndarray of shape (n_rows,)
-            Of the batch; NaN for rows that are missing.
-        repeats : Repetitions, default=None
-            How often the rows count; None: once.
+        Log-likelihoods of rows that are missing are NaN.
         """
         rows = np.flatnonzero(log_likelihoods < self.least)
         numbers = rows - len(log_likelihoods)

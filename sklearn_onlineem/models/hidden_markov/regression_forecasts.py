@@ -30,20 +30,10 @@ class RegressionForecast:
         \operatorname{E} v = m = \sum_k p_k m_k, \qquad
         \operatorname{Cov} v = \sum_k p_k (S_k + (m_k - m) (m_k - m)')
 
-    Parameters
-    ----------
-    family : GaussianRegression or WorkingRegression
-        Of the rows.
-    probabilities : ndarray of shape (n_sequences, n_steps, K)
-        They add up to 1.
-    means : ndarray of shape (n_sequences, n_steps, K, n_features)
-        Expected rows given the state that makes them.
-    covariances : ndarray of shape (n_sequences, n_steps, K, n_features, n_features)
-        Covariances given that state.
-    chances : ndarray of shape (n_sequences, n_steps, n_features, n_values), default=None
-        Probabilities of values of each column, where lags are bits or counts.
-    grid : ndarray of shape (n_sequences, n_steps, n_features, 2), default=None
-        The first of these values, and the distance of the next ones, 1 unless there are very many.
+    `probabilities` are (n_sequences, n_steps, K), and means and covariances are given the state
+    that makes a row. Where lags are bits or counts, `chances` (n_sequences, n_steps, n_features,
+    n_values) are probabilities of values of each column, and the last axis of `grid` has the first
+    of these values, and the distance of the next ones, 1 unless there are very many.
     """
 
     family: Family
@@ -68,11 +58,6 @@ class RegressionForecast:
 
         Real numbers are taken as normal given the state that makes them. With lags they are
         mixtures of normal rows from the second step on.
-
-        Parameters
-        ----------
-        levels : ndarray of shape (n_levels,)
-            Probabilities in (0, 1).
         """
         if self.chances is not None:
             below = self.chances.cumsum(axis=-1)
@@ -97,16 +82,8 @@ def forecast_of_regressions(
     the likelihood. ValueError for a sequence that is impossible, or never has `n_lags` observed
     rows in a row.
 
-    Parameters
-    ----------
-    model : HiddenMarkovModel
-        Of a family of regressions.
-    data : SequencesWithInputs
-        With n_sequences.
-    future : ndarray of shape (n_sequences, n_steps, n_known)
-        Known inputs of the rows to come.
-    n_lags : int
-        How many earlier rows are the first inputs.
+    `future` (n_sequences, n_steps, n_known) are known inputs of the rows to come; `n_lags` earlier
+    rows are the first inputs.
     """
     n_steps = future.shape[1]
     if not n_lags:
@@ -150,16 +127,8 @@ class LaggedRows:
     .. math::
         m_j = A_j E_j z + B_j x + c_j, \qquad S_j = A_j \operatorname{Cov}_j(z) A_j' + R_j
 
-    Parameters
-    ----------
-    model : HiddenMarkovModel
-        Of the family `GaussianRegression`.
-    rests : ndarray of shape (K, D + 1)
-        p(state, rows that are left to its segment) after the last row.
-    means : ndarray of shape (K, D + 1, n_lagged)
-        Of the lags, given these.
-    spreads : ndarray of shape (K, D + 1, n_lagged, n_lagged)
-        Covariances of the lags.
+    `rests` (K, D + 1) is p(state, rows that are left to its segment) after the last row; `means`
+    and `spreads`, covariances, are those of the lags, given these.
 
     References
     ----------
@@ -177,14 +146,8 @@ class LaggedRows:
     ) -> LaggedRows | LaggedValues:
         """Return those after rows that are known.
 
-        Parameters
-        ----------
-        model : HiddenMarkovModel
-            Like that of the class.
-        state : ndarray, or None
-            Filtered end of the rows before, as `ahead` takes it; None: a new sequence begins.
-        past : ndarray of shape (n_lagged,)
-            The lags.
+        `state` is the filtered end of the rows before, as `ahead` takes it, or None if a new
+        sequence begins; `past` (n_lagged,) are the lags.
         """
         if not model.family.is_linear:
             return LaggedValues(model, model.rests_of(state)[:, :, None], past[None])
@@ -195,23 +158,9 @@ class LaggedRows:
     def step(self, x: Floats, seen: Floats | None = None) -> tuple[tuple[Floats, ...], LaggedRows]:
         """Return probabilities of states and moments of the next row given these, and what follows.
 
-        Parameters
-        ----------
-        x : ndarray of shape (n_known,)
-            Known inputs of the row.
-        seen : ndarray of shape (n_features,), default=None
-            The row, if all of it is known; it is a lag, and tells nothing of the state.
-
-        Returns
-        -------
-        moments : tuple of ndarrays
-            Probabilities (K,), means (K, n_features), covariances (K, n_features, n_features).
-        after : LaggedRows
-
-        Raises
-        ------
-        ValueError
-            If the sequence surely ends before it.
+        Shapes are (K,), (K, n_features) and (K, n_features, n_features). `x` are known inputs of
+        the row, and `seen` is the row, if all of it is known; it is a lag, and tells nothing of the
+        state. ValueError if the sequence surely ends before it.
         """
         model, n_lagged = self.model, self.means.shape[-1]
         lagged, known = np.split(model.parameters.matrix, [n_lagged], axis=2)
@@ -244,13 +193,7 @@ class LaggedRows:
         return found, LaggedRows(model, *map(_with_none, after))
 
     def ahead(self, inputs: Floats) -> tuple[Floats, ...]:
-        """Return what `step` does of rows to come, each with an axis of these in front.
-
-        Parameters
-        ----------
-        inputs : ndarray of shape (n_steps, n_known)
-            Known inputs of each row.
-        """
+        """Return what `step` does of rows to come, each with an axis of these in front."""
         found, lagged = [], self
         for x in inputs:
             moments, lagged = lagged.step(x)
@@ -262,16 +205,9 @@ class LaggedRows:
 class LaggedValues:
     """Probabilities of the lags of the next row of bits or counts, the state, and the rows left.
 
-    Parameters
-    ----------
-    model : HiddenMarkovModel
-        Of the family `BernoulliRegression` or `PoissonRegression`.
-    rests : ndarray of shape (K, D + 1, n_values)
-        p(state, rows that are left to its segment, lags) after the last row.
-    lags : ndarray of shape (n_values, n_lagged)
-        Their values. Where there would be too many, some are drawn, always the same.
-    n_steps : int, default=0
-        How many rows have followed those that are known.
+    `rests` (K, D + 1, n_values) is p(state, rows that are left to its segment, lags) after the last
+    row, and `lags` (n_values, n_lagged) are their values. Where there would be too many, some are
+    drawn, always the same. `n_steps` rows have followed those that are known.
     """
 
     model: HiddenMarkovModel
@@ -284,18 +220,7 @@ class LaggedValues:
     def step(
         self, x: Floats, seen: Floats | None = None
     ) -> tuple[tuple[Floats, ...], LaggedValues]:
-        """Return what `LaggedRows.step` does, and probabilities of values from the least ones up.
-
-        Parameters
-        ----------
-        x, seen
-            As there.
-
-        Raises
-        ------
-        ValueError
-            If the sequence surely ends before it.
-        """
+        """Return what `LaggedRows.step` does, and probabilities of values from the least up."""
         model, lags = self.model, self.lags
         moves = model.termination.transitions(model.transmat)
         begins = (moves.T @ self.rests[:, 0])[:, None] * model.table_of_durations[:, :, None]

@@ -76,12 +76,7 @@ def _put_durations(model, values):
 def check_moves(name: str, transmat: Floats) -> Floats:
     """Return transitions between segments; ValueError if a state could follow itself.
 
-    Parameters
-    ----------
-    name : str
-        Of the argument.
-    transmat : ndarray of shape (K, K)
-        Rows add up to 1. A state that is never left has 1 on the diagonal, others have 0.
+    Rows (K, K) add up to 1. A state that is never left has 1 on the diagonal, others have 0.
     """
     diagonal = np.diagonal(transmat)
     if ((diagonal > 0.0) & (diagonal < 1.0)).any():

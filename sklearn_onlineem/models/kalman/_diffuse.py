@@ -42,20 +42,9 @@ class Opening:
     States are those of these rows, and of the row after them where there is one. Gains and
     covariances are the same for all.
 
-    Parameters
-    ----------
-    model : LinearDynamicalModel
-        With a diffuse start.
-    data : Sequences
-        Those of the rows; the sequences do not continue others.
-    known : Known
-        What is known of all rows.
-    members : ndarray of int of shape (n,)
-        Which of them; several have no inputs.
-    n_rows : int
-        First rows.
-    is_determined, goes_on : bool
-        Whether they determine the first state, and whether others follow.
+    The `members` are those sequences, none of which continues others; several have no inputs. If
+    `is_determined`, their `n_rows` first rows determine the first state, and if it `goes_on`,
+    others follow.
     """
 
     def __init__(self, model, data, known, members, n_rows, is_determined, goes_on):

@@ -203,14 +203,8 @@ def relocated(model, data, means, covariances):
     left out, and the others are learnt at the old level: the next piece will tell. Without the jump
     a step would take it for a state with a unit root, or for noise. None: there is no new level.
 
-    Parameters
-    ----------
-    model : LinearDynamicalModel
-        At the level so far.
-    data : Sequences
-        The next piece, with a row that is farther off than the square of a new level.
-    means, covariances : ndarray of shape (1, k) and (1, k, k)
-        Moments of the states of its rows under the model.
+    The data have a row that is farther off than the square of a new level; `means` (1, k) and
+    `covariances` (1, k, k) are the moments of the states of its rows under the model.
     """
     expected, covariance = model.emissions.predicted(means, covariances)
     try:

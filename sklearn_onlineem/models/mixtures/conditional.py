@@ -208,16 +208,10 @@ class ConditionalMixture:
 def conditional(
     model: MixtureModel, X: Floats, features: Sequence[int] | None = None
 ) -> ConditionalMixture:
-    """Return the mixtures of what rows lack, given what is observed of them.
+    """Return the mixtures of what rows lack (NaN), given what is observed of them.
 
-    Parameters
-    ----------
-    model : MixtureModel
-        Of Gaussians, otherwise a ValueError.
-    X : ndarray of shape (n_rows, n_features)
-        Rows; NaN is missing.
-    features : sequence of int, default=None
-        The columns that are to be part of the mixtures. None: all.
+    `features` are the columns that are to be part of the mixtures, by default all. ValueError for
+    mixtures of others than Gaussians.
     """
     family, parameters = model.family, model.parameters
     if not isinstance(family, Gaussian):
