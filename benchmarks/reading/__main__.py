@@ -43,10 +43,10 @@ LIMITS = {
     "Python code": 31_942,
     "Python docstrings": 14_775,
     "kernel files": 56,
-    "kernel code": 14_995,
+    "kernel code": 14_997,
     "public names": 110,
     "import circles": 0,
-    "test code": 40_697,
+    "test code": 40_715,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

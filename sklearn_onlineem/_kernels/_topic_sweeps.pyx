@@ -390,7 +390,9 @@ cdef void add_shifts(const Tokens* documents, Py_ssize_t d, const Sums* sums) no
         alpha_sum = 0
         for k in range(documents.K):
             alpha_sum += documents.alpha[k] if allowed[k] else 0
+    # Shares are those among the topics that are allowed, whose sum is known by its prior alone.
     shift = polygamma(alpha_sum + n).digamma
+    shift += documents.prior_shift - polygamma(alpha_sum).digamma
     for k in range(documents.K):
         # A topic that is not allowed has no part in this document, which says nothing of its prior.
         is_allowed = documents.allowed == NULL or allowed[k]
@@ -409,7 +411,7 @@ def expected_logs(
 ):
     """out <- the sum over documents of E log theta_k = psi(alpha_k + n_dk) - psi(alpha_0 + n_d).
 
-    Of topics that a document may not use it is that of the prior.
+    Of topics that a document may not use, and of the sum of the others, it is that of the prior.
     """
     cdef Tokens documents
     cdef Py_ssize_t n = offsets.shape[0] - 1, K = alpha.shape[0], n_blocks, d, i, k

@@ -81,7 +81,7 @@ cdef struct Workspace:
     double* sums                # (most_words,)
     double* logs                # (P,)
     double n_tokens
-    double shift                # psi(alpha_0 + N)
+    double shift                # psi(alpha_0 + N), and more where topics are not allowed
 
 # A document, and how long it takes.
 cdef struct Length:
@@ -196,7 +196,9 @@ cdef Workspace space_of(
     for i in range(document.n_words):
         space.n_tokens += document.counts[i]
     space.chain.most_single = most_single_of(problem, space.n_tokens)
+    # Shares are those among the topics that are allowed, whose sum is known by its prior alone.
     space.shift = polygamma(space.alpha_sum + space.n_tokens).digamma
+    space.shift += problem.prior_shift - polygamma(space.alpha_sum).digamma
     return space
 
 

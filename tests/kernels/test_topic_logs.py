@@ -48,8 +48,9 @@ class Drawn:
         np.add.at(n, (self.documents, self.topics), 1)
         np.add.at(n, self.block_documents, self.block_topics)
         here = self.masks > 0
-        sums = (n + self.alpha).sum(axis=1, where=here, keepdims=True)
-        logs = psi(self.alpha + n) - psi(sums)
+        sums, before = ((x + self.alpha).sum(axis=1, where=here, keepdims=True) for x in (n, 0 * n))
+        # The sum of the topics that are allowed is as in the prior.
+        logs = psi(self.alpha + n) - psi(sums) + (psi(before) - psi(self.alpha.sum()))
         return np.where(here, logs, psi(self.alpha) - psi(self.alpha.sum())).sum(axis=0)
 
 

@@ -155,7 +155,8 @@ def e_step_numpy(data, phi, alpha, sample_weight=NONE, allowed=ALL_ALLOWED, ids=
             rows, logs, totals = map_numpy(c, w, phi, a, n_rounds)
         n_k = rows.sum(axis=0)
         np.add.at(result["totals_T"], w, weight * totals)
-        result["mean_logs"] += weight * np.where(mask, logs, psi(alpha) - psi(alpha.sum()))
+        logs = np.where(mask, logs + psi(a.sum()), psi(alpha)) - psi(alpha.sum())
+        result["mean_logs"] += weight * logs
         result["bounds"][d] = bound_numpy(c, w, phi, a, n_k)
         result["proportions"][d] = (a + n_k) / (a.sum() + c.sum())
         if weight > 0:

@@ -164,6 +164,26 @@ def test_alpha_is_learnt_where_topics_are_known(rng):
     assert_array_equal(found[1].argsort(), [0, 1, 2])
 
 
+@pytest.mark.parametrize("inference", [LocalGibbs(), MaximumAPosteriori(20)], ids=repr)
+def test_alpha_is_that_of_shares_among_the_topics_that_are_allowed(inference, rng):
+    """At the maximum of the likelihood a step changes nothing; each topic has a word of its own."""
+    counts, allowed = rng.integers(0, 9, (60, 3)), rng.integers(0, 2, (60, 3))
+    allowed[np.arange(60), rng.integers(0, 3, 60)] = 1
+    counts *= allowed
+
+    def objective(logs):
+        alpha = np.exp(logs) * allowed
+        terms = gammaln(np.where(allowed, alpha + counts, 1)) - gammaln(np.where(allowed, alpha, 1))
+        sums = alpha.sum(axis=1)
+        return -(terms.sum() + (gammaln(sums) - gammaln(sums + counts.sum(axis=1))).sum())
+
+    alpha = np.exp(minimiser(objective, np.zeros(3)))
+    X, allowed = csr_array(counts.astype(float)), allowed.astype(np.uint8)
+    model = LatentDirichletModel(np.eye(3), alpha, np.ones(1), inference)
+    found, _ = online_step(model, Documents(Rows(X), allowed=allowed), math.inf, (), rng)
+    assert_allclose(found.alpha, alpha, rtol=1e-4)
+
+
 def test_completion_scores_half_of_the_tokens_given_the_other(rng):
     model = drawn_model(rng, 1, 6)
     data = drawn_documents(rng, model, 30)

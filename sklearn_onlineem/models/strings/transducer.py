@@ -275,11 +275,11 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     ) -> tuple[StringPairs, Strings]:
         p = self.probabilities
         n_operations = rng.geometric(p[-1], size=n) - 1
-        drawn = rng.choice(len(p) - 1, size=n_operations.sum(), p=p[:-1] / p[:-1].sum())
+        shares = p[:-1] / p[:-1].sum() if n_operations.any() else None
+        drawn = rng.choice(len(p) - 1, size=n_operations.sum(), p=shares)
         owner = np.repeat(np.arange(n), n_operations)
         sides = self.operations.symbols_of(drawn, rng)
-        visible = StringPairs(*(_gathered(symbols, owner, n) for symbols in sides))
-        return visible, _gathered(drawn, owner, n)
+        return StringPairs(*(_gathered(x, owner, n) for x in sides)), _gathered(drawn, owner, n)
 
 
 def _chunks(n, m, n_cells=_CHUNK_CELLS):

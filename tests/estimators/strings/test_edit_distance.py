@@ -55,6 +55,8 @@ def test_a_prior_adds_to_the_counts_of_operations(parametrization):
     n = 1 if parametrization == "tied" else len(edit.symbols_) + 1
     counts = np.array([0.0, 0.0, 3.0 + 2.0 * n, 1.0 + 0.5 * n, 4.0])
     assert_allclose(list(edit.operations_.values()), counts / counts.sum(), rtol=1e-6, atol=1e-9)
+    nothing = edit.set_params(operation_prior=1.0, solver="batch").fit(2 * [("", "")])
+    assert nothing.operations_["end"] == 1.0 and nothing.sample(2)[0] == 2 * [("", "")]
 
 
 def test_any_hashable_symbols(rng):
