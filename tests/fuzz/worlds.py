@@ -129,50 +129,25 @@ def family_world(case):
     statistics = family.posterior_statistics(p, X, posterior)
     prior = case.prior(N_FEATURES)
     arguments = {
-        **common_arguments(),
-        **{name: None for name in hyperparameters(family)},
-        **prior,
-        "X": X,
-        "rows": Rows(X),
-        "sample_weight": np.ones(N_ROWS),
-        "parameters": p,
-        "previous": p,
-        "p": p,
-        "q": q,
-        "posterior": posterior,
-        "responsibilities": posterior,
-        "log_weights": np.log(np.full(N_COMPONENTS, 0.5)),
-        "weights": np.full(N_COMPONENTS, 0.5),
-        "uniforms": rng.random(N_ROWS),
-        "wanted": Wanted(rng.random(N_ROWS)),
-        "ends": np.array([2, N_ROWS], dtype=np.intc),
-        "lists": np.array([[0, 1], [1, -1]], dtype=np.intc),
-        "wants_statistics": True,
-        "components": rng.integers(0, N_COMPONENTS, N_ROWS),
-        "column": 0,
-        "statistics": statistics,
-        "other": statistics,
-        "terms": [(0.5, statistics), (2.0, statistics)],
-        "n_components": N_COMPONENTS,
-        "n_features": X.shape[1],
-        "numbers": [3] * X.shape[1],
-        "lengths": np.full(N_ROWS, 4),
-        "sample.lengths": np.full(N_ROWS, 4),
-        "means": family.means(p)
-        if isinstance(family, Means)
+        **common_arguments(), **{name: None for name in hyperparameters(family)}, **prior,
+        "X": X, "rows": Rows(X), "sample_weight": np.ones(N_ROWS), "parameters": p, "previous": p,
+        "p": p, "q": q, "posterior": posterior, "responsibilities": posterior,
+        "log_weights": np.log(np.full(N_COMPONENTS, 0.5)), "weights": np.full(N_COMPONENTS, 0.5),
+        "uniforms": rng.random(N_ROWS), "wanted": Wanted(rng.random(N_ROWS)),
+        "ends": np.array([2, N_ROWS], dtype=np.intc), "wants_statistics": True, "column": 0,
+        "lists": np.array([[0, 1], [1, -1]], dtype=np.intc), "statistics": statistics,
+        "components": rng.integers(0, N_COMPONENTS, N_ROWS), "other": statistics,
+        "terms": [(0.5, statistics), (2.0, statistics)], "n_components": N_COMPONENTS,
+        "n_features": X.shape[1], "numbers": [3] * X.shape[1], "lengths": np.full(N_ROWS, 4),
+        "sample.lengths": np.full(N_ROWS, 4), "variances": np.ones(2), "shared": p, "reference": p,
+        "means": family.means(p) if isinstance(family, Means)
         else np.full((2, *p.level.shape), 0.5),
-        "variances": np.ones(2),
-        "shared": p,
-        "reference": p,
-        "collapsed_sweep.prior": statistics,
-        "mean_form.prior": statistics,
+        "collapsed_sweep.prior": statistics, "mean_form.prior": statistics, "learns_shares": True,
         "collapsed_sweep.concentration": np.full(N_COMPONENTS, 1.5),
-        "learns_shares": True,
-        "fixed": (np.arange(N_COMPONENTS) < 1, p),
-        "with_fixed.parameters": p,
+        "fixed": (np.arange(N_COMPONENTS) < 1, p), "with_fixed.parameters": p,
         "with_fixed.components": np.arange(N_COMPONENTS) < 1,
         "labels": rng.integers(0, N_COMPONENTS, N_ROWS).astype(np.intc),
-    }
+    }  # fmt: skip
     arguments |= {"prior_statistics." + name: value for name, value in prior.items()}
     arguments |= arguments_of_some(case, p, X, statistics)
     objects = [family, statistics]
@@ -244,42 +219,18 @@ def model_world(case):
     data, n = case.data(rng, N_ROWS, N_FEATURES), getattr(model, "n_components", 2)
     evidence, _ = model.e_step(data)
     arguments = {
-        **common_arguments(),
-        "data": data,
-        "like": data,
-        "other": other,
-        "merge.other": evidence,
-        "__add__.other": evidence,
-        "reference": other,
-        "models": [model, other],
-        "shares": [0.5, 0.5],
-        "statistics": evidence,
-        "terms": [(0.5, evidence), (2.0, evidence)],
-        "weight": np.ones(len(data)),
-        "n_steps": 2,
-        "return_cov": False,
-        "quantiles": [0.1, 0.9],
-        "batches": [data, data],
-        "rows": np.array([0]),
+        **common_arguments(), "data": data, "like": data, "other": other, "merge.other": evidence,
+        "__add__.other": evidence, "reference": other, "models": [model, other],
+        "shares": [0.5, 0.5], "statistics": evidence, "terms": [(0.5, evidence), (2.0, evidence)],
+        "weight": np.ones(len(data)), "n_steps": 2, "return_cov": False, "quantiles": [0.1, 0.9],
+        "batches": [data, data], "rows": np.array([0]), "n_rows": 2, "draw_lengths.n": 3,
         "with_rows.rows": data.rows if isinstance(data, Sequences) else None,
         "offsets": data.offsets if isinstance(data, Sequences) else None,
-        "n_rows": 2,
-        "draw_lengths.n": 3,
-        "prior": evidence,
-        "n_merges": 2,
-        "price": 2.0,
-        "n_candidates": 2,
-        "known": None,
-        "fixed": True,
-        "prior_terms": [(0.5, evidence)],
-        "n_remembered": 100.0,
-        "move": None,
-        "moved": None,
-        "collapsed": False,
-        "order": "gain",
-        "dispersed": False,
+        "prior": evidence, "n_merges": 2, "price": 2.0, "n_candidates": 2, "known": None,
+        "fixed": True, "prior_terms": [(0.5, evidence)], "n_remembered": 100.0, "move": None,
+        "moved": None, "collapsed": False, "order": "gain", "dispersed": False,
         "before": np.full(n, 1.0 / n) if not isinstance(case, type(DYNAMICAL[0])) else None,
-    }
+    }  # fmt: skip
     objects = [model, data, evidence]
     for extra in (
         chain_objects, conditional_objects, dynamical_objects, mixture_objects, string_objects,
@@ -330,19 +281,12 @@ def dynamical_objects(model, data, evidence):
     known = data.X[:, m : 2 * m]
     future = np.zeros((len(data), 2, m))
     values = {
-        "row": data.X[0, 2 * m :],
-        "inputs": known[0] if m else None,
-        "forecast.inputs": future[0] if m else None,
-        "ahead.inputs": (known[0], future[0]) if m else None,
-        "future": future if m else None,
-        "sequences": data,
-        "n_inputs": 2 * m,
-        "model": model,
-        "states": (np.zeros((1, k)), np.eye(k)[None]),
-        "mean": np.zeros(k),
-        "covariance": np.eye(k),
-        "before": (np.zeros(k), np.eye(k)),
-    }
+        "row": data.X[0, 2 * m :], "inputs": known[0] if m else None,
+        "forecast.inputs": future[0] if m else None, "future": future if m else None,
+        "ahead.inputs": (known[0], future[0]) if m else None, "sequences": data, "n_inputs": 2 * m,
+        "model": model, "states": (np.zeros((1, k)), np.eye(k)[None]), "mean": np.zeros(k),
+        "covariance": np.eye(k), "before": (np.zeros(k), np.eye(k)),
+    }  # fmt: skip
     return [MomentFilter(model), data.length_distribution], values
 
 
@@ -547,15 +491,13 @@ def information_world(name):
         "n_values": 2, "n_steps": 2, "tol": 1e-3, "robust": True, "level": 0.9,
     }  # fmt: skip
     forecasts = [forecast_moments] if isinstance(bench.fitted(), KalmanFilter) else []
-    objects = [
-        *forecasts,
-        missing_information,
-        standard_errors,
+    functions = [*forecasts, missing_information, standard_errors]
+    return [
+        *functions,
         information,
         information.directions[0],
-        standard_errors(mixture, X),
-    ]
-    return objects, arguments
+        functions[-1](mixture, X),
+    ], arguments
 
 
 # Removed as the process ends.
@@ -576,38 +518,18 @@ def structure_world():
     }  # fmt: skip
 
 
+ONE_OF_EACH = [MIXTURES[0], MIXTURES[-1], CHAINS[0], DYNAMICAL[0], TRANSDUCERS[0]]
+LEARNERS = [name for name, bench in BENCHES.items() if isinstance(bench.make(), OnlineEM)]
 WORLDS = {
     world.name: world
     for world in [
         *_named("family", [*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES], family_world),
         *_named("family", REGRESSIONS, regression_world),
         *_named("model", [*MIXTURES, *CHAINS, *DYNAMICAL, *TRANSDUCERS, *TOPICS], model_world),
-        *_named(
-            "algorithm",
-            [MIXTURES[0], MIXTURES[-1], CHAINS[0], DYNAMICAL[0], TRANSDUCERS[0], TOPICS[0]],
-            algorithm_world,
-        ),
-        *_named(
-            "certificates",
-            [MIXTURES[0], MIXTURES[-1], CHAINS[0], DYNAMICAL[0], TRANSDUCERS[0]],
-            certificates_world,
-        ),
-        *_named(
-            "diagnostics",
-            [name for name, bench in BENCHES.items() if isinstance(bench.make(), OnlineEM)],
-            diagnostics_world,
-            is_estimator=True,
-        ),
-        *_named(
-            "merging",
-            [
-                name
-                for name, bench in BENCHES.items()
-                if hasattr(bench.make(), "partial_fit") and isinstance(bench.make(), OnlineEM)
-            ],
-            merging_world,
-            is_estimator=True,
-        ),
+        *_named("algorithm", [*ONE_OF_EACH, TOPICS[0]], algorithm_world),
+        *_named("certificates", ONE_OF_EACH, certificates_world),
+        *_named("diagnostics", LEARNERS, diagnostics_world, is_estimator=True),
+        *_named("merging", LEARNERS, merging_world, is_estimator=True),
         *_named("information", list(BENCHES), information_world, is_estimator=True),
         World("structure", structure_world),
         World("files", files_world, is_estimator=True),

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from cases.collapsed_cases import GIBBS
-from cases.comparing import arrays, assert_close, assert_identical
+from cases.comparing import assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS, by_likelihood
 from cases.family_cases import case_of
 from cases.merged_cases import WAYS
@@ -24,7 +24,7 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import InvalidParameterError
 from threadpoolctl import threadpool_limits
 
-from sklearn_onlineem import GaussianMixture, MultinomialMixture, PoissonMixture
+from sklearn_onlineem import MultinomialMixture, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Batch
 from sklearn_onlineem.em.step import batch_step, online_step
@@ -55,39 +55,6 @@ def centres(X, y):
 
 
 # ----------------------------------------------------------------------------- learning in parts
-
-
-@all_estimators
-def test_clusters_are_found(case, rng):
-    X, y = case.data(rng, 600)
-    for solver in ("online", "batch"):
-        mixture = case(init=centres(X, y), solver=solver, batch_size=100).fit(X)
-        assert accuracy(y, mixture.predict(X)) > 0.95
-
-
-@all_estimators
-def test_clusters_are_found_in_a_stream(case, rng):
-    X, y = case.data(rng, 600)
-    mixture = case(init=centres(X, y))
-    for start in range(0, 600, 50):
-        mixture.partial_fit(X[start : start + 50])
-    assert accuracy(y, mixture.predict(X)) > 0.95
-
-
-@all_models
-def test_same_seed_same_bits(case, rng):
-    X, _ = case.data(rng, 100)
-    first, second = (case(batch_size=16, init="random").fit(X) for _ in range(2))
-    assert_identical(state_of(first), state_of(second))
-
-
-@all_estimators
-def test_results_do_not_depend_on_n_jobs(case, rng):
-    X, y = case.data(rng, 4000)
-    first, second = (
-        case(batch_size=1500, init=centres(X, y), n_jobs=n_jobs).fit(X) for n_jobs in (1, 2)
-    )
-    assert_identical(state_of(first), state_of(second))
 
 
 @all_estimators
@@ -136,44 +103,7 @@ def test_scaled_weights_change_nothing_but_the_rows_seen(case, rng):
     assert (plain.n_samples_seen_, scaled.n_samples_seen_) == (200, 500)
 
 
-@all_estimators
-def test_single_rows_after_a_start(case, rng):
-    X, y = case.data(rng, 300)
-    mixture = case(init=centres(X, y)).partial_fit(X[:60])
-    n_start = mixture.n_steps_
-    for row in range(60, 300):
-        mixture.partial_fit(X[row : row + 1])
-    assert (mixture.n_steps_ - n_start, mixture.n_samples_seen_) == (240, 300)
-    assert accuracy(y, mixture.predict(X)) > 0.95
-    assert all(np.isfinite(array).all() for array in arrays(mixture.model_))
-
-
 # ---------------------------------------------------------------------------------------- labels
-
-
-@all_estimators
-def test_labels_name_the_components(case, rng):
-    X, y = case.data(rng)
-    for labels in (y, (y + 1) % 3):
-        for solver in ("online", "batch"):
-            mixture = case(solver=solver, batch_size=100, **LABELLED).fit(X, labels)
-            assert accuracy(labels, mixture.predict(X)) > 0.95
-        stream = case(**LABELLED)
-        for start in range(0, 300, 100):
-            stream.partial_fit(X[start : start + 100], labels[start : start + 100])
-        assert accuracy(labels, stream.predict(X)) > 0.95
-
-
-@without_priors
-def test_labelled_rows_count_for_their_component_alone(case, rng):
-    """With all labels known, weights and means are those of the classes."""
-    X, _ = case.data(rng, 300)
-    y = rng.integers(0, 3, 300)  # nothing that the data say
-    mixture = case(solver="batch", **LABELLED).fit(X, y)
-    assert_allclose(mixture.weights_, np.bincount(y) / 300, rtol=1e-10)
-    means = [case.centre(X[y == k], axis=0) for k in range(3)]
-    if not case.hidden:
-        assert_allclose(mixture.means_, means, rtol=1e-8, atol=1e-10)
 
 
 @all_estimators
@@ -189,15 +119,6 @@ def test_a_few_labels_name_the_components(case, rng):
     assert min(scores) > 0.9
 
 
-def test_a_few_labels_name_the_components_of_many_rows(rng):
-    y = np.arange(200_000) % 2
-    X = rng.standard_normal((200_000, 1)) + 20.0 * y[:, None]
-    labels = np.where(np.arange(200_000) < 4, y, -1)
-    for seed in range(8):
-        mixture = GaussianMixture(2, random_state=seed, **LABELLED).fit(X, labels)
-        assert accuracy(y, mixture.predict(X)) > 0.99
-
-
 @pytest.mark.parametrize("n_labelled", [4, 3000, 200_000])
 def test_starts_from_many_rows_keep_labelled_ones(n_labelled, rng):
     labels = np.where(np.arange(200_000) < n_labelled, np.arange(200_000) % 3, -1).astype(np.int32)
@@ -211,19 +132,6 @@ def test_starts_from_many_rows_keep_labelled_ones(n_labelled, rng):
     assert_array_equal(chosen, np.unique(chosen))
     unlabelled = np.sort(seeds[1].choice(200_000, 2**16, replace=False))
     assert_array_equal(_some_rows(rows, 4, 2**16, seeds[2]), unlabelled)
-
-
-def test_more_labels_match_better(rng):
-    """Two overlapping clusters, where the likelihood alone prefers another cut."""
-    n_labelled, scores = (0, 20, 2000), []
-    for _ in range(8):
-        y = rng.integers(0, 2, 2000)
-        X = rng.standard_normal((2000, 2)) * [1.0, 4.0] + np.outer(y, [1.0, 0.0])
-        labels = [np.where(np.arange(2000) < n, y, -1) for n in n_labelled]
-        fits = [GaussianMixture(2, random_state=0, **LABELLED).fit(X, part) for part in labels]
-        scores.append([accuracy(y, mixture.predict(X)) for mixture in fits])
-    none, few, all_labels = np.mean(scores, axis=0)
-    assert none < few < all_labels
 
 
 @all_estimators
@@ -421,31 +329,6 @@ def test_a_fit_online_is_a_pass_of_mini_batches_and_then_batch_em(case, rng):
     assert (mixture.n_iter_, mixture.n_steps_, mixture.n_samples_seen_) == (3, 7, 300)
 
 
-@all_models
-def test_warm_start_goes_on(case, rng):
-    X, _ = case.data(rng)
-    arguments = {"solver": "batch", "tol": 0.0}
-    once = case(**arguments, max_iter=6).fit(X)
-    twice = case(**arguments, max_iter=3, warm_start=True).fit(X).fit(X)
-    assert_identical(arrays(twice.model_), arrays(once.model_))
-    afresh = case(**arguments, max_iter=3).fit(X).fit(X)
-    assert_identical(arrays(afresh.model_), arrays(case(**arguments, max_iter=3).fit(X).model_))
-
-
-@all_estimators
-def test_the_best_of_several_starts_is_kept(case, rng):
-    X, _ = case.data(rng)
-    arguments = {"n_components": 4, "init": "random_from_data", "max_iter": 20, "solver": "batch"}
-    bounds = [
-        [
-            case(**arguments, n_init=n_init, random_state=seed).fit(X).lower_bound_
-            for seed in range(4)
-        ]
-        for n_init in (1, 4)
-    ]
-    assert (np.subtract(*bounds[::-1]) >= 0).all() and np.ptp(bounds[0]) > 0
-
-
 @all_estimators
 @pytest.mark.parametrize("init", INITS)
 def test_every_start_gives_a_model(case, init, rng):
@@ -557,26 +440,6 @@ def test_priors_weigh_as_the_rows_of_a_stream_let_them(case, rng):
     eta, prior = mixture.history_[-1].eta, pseudo_statistics(model)
     expected, _ = online_step(model, Rows(X[200:]), eta, [(1.0 / len(X), prior)])
     assert_close(mixture.model_, expected, rtol=1e-9)
-
-
-def test_streams_end_near_the_posterior_mode(rng):
-    X = rng.poisson(3.0, (2000, 1)).astype(float)
-    prior = {"shape": 2001.0, "rate": 200.0}
-    mode, stream = PoissonMixture(prior=prior).fit(X).rates_, PoissonMixture(prior=prior)
-    for start in range(0, len(X), 50):
-        stream.partial_fit(X[start : start + 50])
-    assert abs(mode - X.mean()).item() > 0.5
-    assert abs(stream.rates_ - mode).item() < 0.25
-
-
-def test_priors_weigh_in_the_first_batch_of_a_stream(rng):
-    X = rng.poisson(3.0, (50, 1)).astype(float)
-    prior = {"shape": 1001.0, "rate": 100.0}
-    fitted, streamed = (
-        PoissonMixture(prior=prior).fit(X),
-        PoissonMixture(prior=prior).partial_fit(X),
-    )
-    np.testing.assert_allclose(streamed.rates_, fitted.rates_, rtol=0.01)
 
 
 def test_a_prior_that_takes_all_counts_keeps_the_weights():

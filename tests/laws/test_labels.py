@@ -17,9 +17,8 @@ from sklearn.base import is_classifier, is_clusterer
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import adjusted_rand_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import (
-    GridSearchCV,
     StratifiedKFold,
     cross_val_predict,
     cross_val_score,
@@ -99,36 +98,11 @@ def test_estimators_without_labels_ignore_targets(rng):
     assert "semi_supervised" not in KalmanFilter().get_params()
 
 
-def test_mixtures_before_a_classifier(rng):
-    X, y = rng.standard_normal((400, 4)), np.arange(400) % 3
-    for target in (y, y.astype(str)):
-        found = make_pipeline(GaussianMixture(10, random_state=0), LogisticRegression())
-        found.fit(X, target)
-        alone = GaussianMixture(10, random_state=0).fit(X)
-        assert_identical(found[0].model_, alone.model_)
-        assert (found[0].weights_ > 1.0 / len(X)).all()
-
-
 def test_states_before_a_classifier_of_rows(rng):
     X, y = rng.standard_normal((400, 2)), np.repeat(["a", "b"], 200)
     found = make_pipeline(GaussianHMM(3, random_state=0), LogisticRegression()).fit(X, y)
     assert_identical(found[0].model_, GaussianHMM(3, random_state=0).fit(X).model_)
     assert set(found.predict(X)) <= {"a", "b"}
-
-
-@pytest.mark.parametrize("y", [np.arange(90) % 5, np.linspace(0, 1, 90), ["a", "b", "c"] * 30])
-def test_searches_with_targets_score_as_without(y, rng):
-    X = rng.standard_normal((90, 2))
-    sequences = list(X[:, None, :] + np.zeros((1, 4, 1)))
-    for estimator, data in (
-        (GaussianMixture(2, random_state=0), X),
-        (GaussianHMM(2, random_state=0, max_iter=2), sequences),
-        (KalmanFilter(2, random_state=0, max_iter=2), sequences),
-    ):
-        search = GridSearchCV(estimator, {"max_iter": [1, 2]}, cv=2, error_score="raise")
-        scores = search.fit(data).cv_results_["mean_test_score"]
-        assert np.isfinite(scores).all()
-        assert_identical(search.fit(data, y).cv_results_["mean_test_score"], scores)
 
 
 def test_targets_of_shards_are_ignored(rng):
@@ -341,43 +315,6 @@ def test_what_takes_classifiers_takes_them(case, rng):
     for found in (stacked, calibrated):
         assert_array_equal(found.classes_, ["no", "yes"])
         assert np.mean(found.predict(X) == y) >= max(np.mean(whole.predict(X) == y) - 0.1, 0.5)
-
-
-class WithLabels:
-    """The recipe of the guide."""
-
-    def __init__(self, mixture):
-        self.mixture = mixture
-
-    def fit(self, X, y=None):
-        self.labels_ = self.mixture.fit(X).predict(X)
-        return self
-
-    def partial_fit(self, X, y=None):
-        if not hasattr(self, "labels_"):
-            return self.fit(X)
-        self.labels_ = self.mixture.partial_fit(X).predict(X)
-        return self
-
-    def predict(self, X):
-        return self.mixture.predict(X)
-
-
-def test_topics_of_bertopic_online(rng):
-    """It clusters embeddings as BERTopic's `partial_fit`, `fit` and `transform` do."""
-    y = rng.integers(0, 3, 600)
-    embeddings = rng.standard_normal((600, 5)) + 8.0 * np.eye(5)[y]
-    model = WithLabels(GaussianMixture(3, random_state=0))
-    topics = []
-    for batch in np.split(embeddings, 6):
-        model = model.partial_fit(batch)
-        topics.extend(model.labels_)
-    assert adjusted_rand_score(y, topics) > 0.98
-    assert_array_equal(model.predict(embeddings), model.mixture.predict(embeddings))
-    model.fit(embeddings, y=None)
-    assert adjusted_rand_score(y, model.labels_) == 1.0
-    # The mixture keeps no rows, and would have to predict them in each step.
-    assert not hasattr(model.mixture, "labels_")
 
 
 def test_labels_of_shards_and_of_members(rng):

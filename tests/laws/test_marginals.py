@@ -29,7 +29,6 @@ from sklearn_onlineem.families.capabilities import Marginals, require
 from sklearn_onlineem.families.laplace import Laplaces
 from sklearn_onlineem.families.mixture_emissions import Submixtures
 from sklearn_onlineem.families.student_t import StudentTs
-from sklearn_onlineem.statistics import combine
 
 ALL = [*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES]
 CASES = [case for case in ALL if isinstance(case.family, Marginals)]
@@ -46,7 +45,6 @@ SPARSE = [case for case in CASES if case.counts]
 all_cases = pytest.mark.parametrize("case", CASES, ids=repr)
 independent_cases = pytest.mark.parametrize("case", INDEPENDENT, ids=repr)
 sparse_cases = pytest.mark.parametrize("case", SPARSE, ids=repr)
-all_shares = pytest.mark.parametrize("share", [0.1, 0.6])
 
 
 def with_gaps(rng, X, share=0.4):
@@ -259,18 +257,6 @@ def test_completed_values_are_the_means_of_draws(case, rng):
     assert is_close[:, ~is_symbol].all()
 
 
-@pytest.mark.parametrize("case", [case for case in INDEPENDENT if not case.is_gaussian], ids=repr)
-def test_without_values_completion_is_by_means_or_by_the_most_probable_symbols(case, rng):
-    family, parameters, posterior = case.family, case.draw(rng, 3, 4), rng.dirichlet(np.ones(3), 9)
-    found = family.completed(parameters, np.full((9, 4), np.nan), posterior)
-    if family.is_nominal:
-        parts = family.probabilities(parameters)
-        expected = np.transpose([(posterior @ part).argmax(axis=1) for part in parts])
-    else:
-        expected = posterior @ family.means(parameters)
-    assert_allclose(found, expected, rtol=1e-12)
-
-
 @all_cases
 @pytest.mark.parametrize(
     ("options", "n", "d", "n_components"),
@@ -310,59 +296,6 @@ def test_e_step_of_float32_equals_that_of_float64(case, rng):
         family.drawn(parameters, X, np.zeros(len(X), int), rng),
     ):
         assert complete.dtype == np.float32
-
-
-@all_shares
-@all_cases
-def test_em_never_lowers_the_likelihood(case, share, rng):
-    family, X = case.family, with_gaps(rng, case.rows(rng, 200, 3), share)
-    weights, parameters = np.full(3, 1 / 3), case.draw(rng, 3, 3)
-    path, rows = [], Rows(X, has_gaps=True)
-    for _ in range(25):
-        step = family.e_step(parameters, np.log(weights), rows)
-        weights, parameters = step[0], family.m_step(step[1], parameters)
-        path.append(step[2])
-    assert (np.diff(path) >= -1e-11).all()
-    assert path[-1] > path[0] + 1e-3
-
-
-@all_cases
-def test_an_online_step_raises_the_likelihood_of_a_batch(case, rng):
-    """With inertia: missing values and the old model have the same statistics."""
-    family, rows = case.family, Rows(with_gaps(rng, case.rows(rng, 100, 3)), has_gaps=True)
-    weights, parameters = np.array([0.5, 0.3, 0.2]), case.draw(rng, 3, 3)
-    counts, statistics, before = family.e_step(parameters, np.log(weights), rows)
-    for inertia in (0.3, 3.0):
-        own = family.own_statistics(parameters, weights)
-        new = family.m_step(combine([(1.0, statistics), (inertia, own)]))
-        new_weights = (counts + inertia * weights) / (1.0 + inertia)
-        _, _, after = family.e_step(new, np.log(new_weights), rows)
-        assert after > before
-
-
-@all_cases
-def test_a_component_without_rows_keeps_its_parameters(case, rng):
-    family, (X, parameters, posterior) = case.family, problem(case, rng)
-    posterior[:, 1] = 0.0
-    new = family.m_step(family.marginal_statistics(parameters, X, posterior), parameters)
-    arrays = zip(arrays_of(new), arrays_of(parameters), strict=True)
-    for i, (found, before) in enumerate(arrays):
-        # Others are shared.
-        if len(before) == 3 and (i == 0 or not getattr(family, "tied", False)):
-            assert_allclose(found[1], before[1], rtol=1e-12)
-
-
-def arrays_of(parameters):
-    if type(parameters) is tuple:
-        return [array for factor in parameters for array in arrays_of(factor)]
-    if isinstance(parameters, Gaussians):
-        return parameters.mean, parameters.covariance
-    if isinstance(parameters, Submixtures):
-        weights, parts = parameters.weights, arrays_of(parameters.inner)
-        return weights, *(x.reshape(3, -1) if len(x) == weights.size else x for x in parts)
-    if isinstance(parameters, StudentTs):
-        return *arrays_of(parameters.gaussians), parameters.degrees_of_freedom
-    return parameters if isinstance(parameters, tuple) else (parameters,)
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])

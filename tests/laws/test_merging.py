@@ -181,14 +181,6 @@ def test_a_member_of_weight_0_only_counts_its_rows(case, rng):
 
 
 @representatives
-def test_members_are_left_as_they_were(case, rng):
-    members = apart(case, rng)
-    before = [pickle.dumps(m.model_) for m in members]
-    combine_estimators(members, align=True)
-    assert [pickle.dumps(m.model_) for m in members] == before
-
-
-@representatives
 def test_a_merged_estimator_learns_on_also_after_pickling(case, rng):
     X = case.data(rng, 40)[0]
     merged = combine_estimators(apart(case, rng))

@@ -88,14 +88,6 @@ def test_the_posterior_mean_is_that_of_draws(case, rng):
 
 
 @all_cases
-def test_weights_are_the_mean_of_their_dirichlet(case, rng):
-    mixture, _ = learnt(case, rng, n_components=2, estimate="mean", n=41)
-    assert_allclose(np.sort(mixture.weights_), np.array([22.0, 23.0]) / 45.0, rtol=1e-12)
-    mode, _ = learnt(case, rng, n_components=2, n=41)
-    assert_allclose(np.sort(mode.weights_), np.array([21.0, 22.0]) / 43.0, rtol=1e-12)
-
-
-@all_cases
 def test_predictive_scores_are_averages_over_the_posterior(case, rng):
     mixture, X = learnt(case, rng)
     family, draws = drawn(mixture, rng)
@@ -114,17 +106,6 @@ def test_predictive_scores_add_up_over_components(case, rng):
     shares = (statistics.counts + 1.0) / (statistics.counts + 1.0).sum()
     expected = logsumexp(log_density, axis=1, b=shares)
     assert_allclose(mixture.score_samples(X, predictive=True), expected, rtol=1e-10)
-
-
-@all_cases
-def test_with_many_rows_both_estimates_and_scores_agree(case, rng):
-    mode, X = learnt(case, rng, n_components=3, n=6000)
-    mean = case(
-        3, solver=BayesianOnline("mean"), semi_supervised=True, weight_concentration_prior=2.0
-    ).partial_fit(X, mode.predict(X))
-    assert_allclose(mean.weights_, mode.weights_, rtol=5e-3)
-    assert_allclose(mean.means_, mode.means_, rtol=0.02, atol=0.02)
-    assert mode.score_samples(X, predictive=True).mean() == pytest.approx(mode.score(X), abs=0.02)
 
 
 def test_a_mean_of_gaussians_needs_degrees(rng):

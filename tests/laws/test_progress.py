@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from cases.merged_cases import REPRESENTATIVES
 
-from sklearn_onlineem import combine_estimators
 from sklearn_onlineem.distributed import DistributedEM
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*took no step:UserWarning")
@@ -57,17 +56,6 @@ def test_a_fit_counts_the_rows_of_all_passes(case, rng):
     online = case(solver="online", batch_size=15, **arguments).fit(X)
     assert len(online.history_) == 9 and (np.diff(rows_read(online)) > 0).all()
     assert rows_read(online)[2::3] == [n_rows, 2 * n_rows, 3 * n_rows]
-
-
-@all_estimators
-def test_merged_estimators_have_read_the_rows_of_all(case, rng):
-    X, _ = case.data(rng, 60)
-    first = case().partial_fit(X[:20])
-    parts = [pickle.loads(pickle.dumps(first)).partial_fit(part) for part in (X[20:40], X[40:])]
-    merged = combine_estimators(parts)
-    both = sum(part.history_[-1].n_rows for part in parts)
-    assert both == n_rows_of(X) + n_rows_of(X[:20])
-    assert merged.partial_fit(X[:20]).history_[-1].n_rows == both + n_rows_of(X[:20])
 
 
 @all_estimators

@@ -86,16 +86,6 @@ def test_absorbed_sequences_do_not_go_on(rng):
 
 
 @all_models
-def test_results_do_not_depend_on_n_jobs(case, rng):
-    X, y = case.data(rng, 200)
-    arguments = {**case.start(X, y), "max_iter": 2}
-    first, second = (case(**arguments, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
-    assert_identical(state_of(first), state_of(second))
-    for method in case.row_methods:
-        assert_identical(getattr(first, method)(X), getattr(second, method)(X))
-
-
-@all_models
 def test_further_starts_differ_and_the_best_is_kept(case, rng):
     """From the same emissions, too: the transitions are drawn."""
     X, y = case.data(rng)

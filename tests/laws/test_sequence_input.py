@@ -42,14 +42,6 @@ def test_the_four_forms_of_input_give_the_same_model(case, rng):
 
 
 @all_models
-def test_arrays_of_three_dimensions_are_lists_of_their_parts(case, rng):
-    X = np.array([case.rows(rng, rng.integers(N_STATES, size=12)) for _ in range(15)])
-    whole, listed = case().fit(X), case().fit(list(X))
-    assert_identical(state_of(whole), state_of(listed))
-    assert_identical(whole.transform(X), listed.transform(list(X)))
-
-
-@all_models
 def test_rows_of_different_groups_may_alternate(case, rng):
     X, y = case.data(rng, 6)
     rows, lengths = flat(X)
@@ -67,17 +59,6 @@ def test_rows_of_different_groups_may_alternate(case, rng):
     assert_identical(state_of(labelled), state_of(case(**start).fit(X, y)))
 
 
-@all_models
-def test_one_array_is_one_sequence(case, rng):
-    X, _ = case.data(rng)
-    rows, _ = flat(X)
-    one, listed = case().fit(rows), case().fit([rows])
-    assert_identical(state_of(one), state_of(listed))
-    assert len(one.predict(rows)) == len(rows)
-    assert one.score_samples(rows).shape == (1,)
-    assert_identical(one.predict(rows), listed.predict([rows])[0])
-
-
 @pytest.mark.parametrize("make", [CategoricalHMM, MarkovChainMixture])
 def test_arrays_of_one_dimension_are_sequences_of_symbols(make, rng):
     X = [rng.integers(0, 3, 12) for _ in range(20)]  # as long as a row of counts of 3 symbols
@@ -91,29 +72,6 @@ def test_arrays_of_one_dimension_are_sequences_of_symbols(make, rng):
         assert_identical(model.predict(form), states)
     found, same = (DistributedEM(model, n_shards=2).fit(data).estimator_ for data in (X, columns))
     assert_identical(state_of(found), state_of(same))
-
-
-@all_models
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_data_frames(case, library, rng):
-    X, _ = case.data(rng)
-    rows, lengths = flat(X)
-    names = [f"x{j}" for j in range(rows.shape[1])]
-    make = {"pandas": pd.DataFrame, "polars": pl.DataFrame}[library]
-    frames = [make(dict(zip(names, part.T, strict=True))) for part in (rows, *X)]
-    groups = np.repeat(np.arange(len(X)), lengths)
-    order = rng.permutation(len(rows))
-    whole, expected = frames[0], case().fit(X)
-    found = case().fit(whole, lengths=lengths)
-    assert_identical(state_of(found), state_of(expected))
-    assert list(found.feature_names_in_) == names
-    assert_identical(state_of(case().fit(frames[1:])), state_of(expected))
-    shuffled = whole.iloc[order] if library == "pandas" else whole[order.tolist()]
-    found.predict(shuffled, groups=groups[order])
-    assert_identical(
-        state_of(case().fit(shuffled, groups=groups[order])),
-        state_of(case().fit(rows[order], groups=groups[order])),
-    )
 
 
 @all_estimators

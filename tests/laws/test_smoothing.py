@@ -7,12 +7,9 @@ from cases.estimator_cases import ESTIMATORS
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem import (
-    BernoulliMixture,
     CategoricalHMM,
     CompoundDirichlet,
     GaussianHMM,
-    MarkovChainMixture,
-    Mixture,
     MultinomialHMM,
     MultinomialMixture,
     PoissonHMM,
@@ -65,27 +62,6 @@ def test_the_default_is_proper(case, rng):
     assert np.isfinite(mixture.score(X))
     mixture = case(2, solver="bayesian").partial_fit(X)
     assert np.isfinite(mixture.score_samples(X, predictive=True)).all()
-
-
-def test_half_a_count(rng):
-    X = rng.poisson(1.0, (50, 6)).astype(float)
-    X[:, 2] = 0.0
-    found = MultinomialMixture(1, solver="batch").fit(X).probabilities_[0]
-    assert_allclose(found, (X.sum(axis=0) + 0.5) / (X.sum() + 3.0))
-    bits = (X > 0.0).sum(axis=0)
-    found = BernoulliMixture(1, solver="batch").fit(X).probabilities_[0]
-    assert_allclose(found, (bits + 0.5) / 51.0)
-    found = PoissonMixture(1, solver="batch").fit(X).rates_[0]
-    assert_allclose(found, (X.sum(axis=0) + 0.5) / (50.0 + 3.0 / X.sum(axis=1).mean()))
-
-
-def test_half_a_symbol_and_half_a_transition():
-    X = [np.array([[0], [1], [1]]), np.array([[0], [1], [0]])]
-    chains = MarkovChainMixture(1, n_symbols=3, solver="batch").fit(X)
-    assert_allclose(chains.startprob_[0], np.array([2.5, 0.5, 0.5]) / 3.5)
-    assert_allclose(chains.transmat_[0, 0], np.array([0.5, 2.5, 0.5]) / 3.5)
-    codes = Mixture(1, family="categorical", solver="batch").fit([[0], [0], [2]]).parameters_[0]
-    assert_allclose(codes, np.array([2.5, 0.5, 1.5]) / 4.5)
 
 
 @pytest.mark.parametrize("make", [MultinomialMixture, PoissonMixture])

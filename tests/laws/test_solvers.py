@@ -29,7 +29,6 @@ from sklearn_onlineem import (
     RegressionMixture,
 )
 from sklearn_onlineem.em import Auto, Batch, Newton, Online, PowerDecay, Stochastic
-from sklearn_onlineem.estimators import threads
 from sklearn_onlineem.statistics import combine
 
 N = 60  # rows, sequences or pairs
@@ -42,12 +41,6 @@ exact_estimators = pytest.mark.parametrize(
     "case", [case for case in REPRESENTATIVES if case in EXACT], ids=repr
 )
 averaging = pytest.mark.parametrize("solver", [Stochastic, Online], ids=lambda kind: kind.__name__)
-
-
-@pytest.fixture
-def threads_wherever_possible(monkeypatch):
-    """Small data have one thread otherwise."""
-    monkeypatch.setattr(threads, "_LEAST_WORK", 0)
 
 
 def draw(case, rng, n=N):
@@ -135,27 +128,6 @@ def drawing_from(start, seed):
     learner = copy.deepcopy(start).set_params(solver="stochastic")
     learner._fitted = learner._fitted._replace(state=learner._fitted.state._replace(seed=(seed,)))
     return learner
-
-
-@all_estimators
-def test_draws_do_not_depend_on_n_jobs(case, rng, threads_wherever_possible):
-    X = draw(case, rng, 1500)
-    first, second = (
-        made(case, solver=Stochastic(average_from=1), max_iter=2, n_jobs=n_jobs).fit(X)
-        for n_jobs in (1, 2)
-    )
-    assert_identical(state_of(first), state_of(second))
-    assert_identical(state_of(first.partial_fit(X)), state_of(second.partial_fit(X)))
-
-
-@all_estimators
-def test_a_fit_continues_as_a_stream_does(case, rng):
-    X = draw(case, rng)
-    fitted = made(case, solver="stochastic", max_iter=2).fit(X[:40])
-    loaded = pickle.loads(pickle.dumps(fitted))
-    for one in (fitted, loaded):
-        one.partial_fit(X[40:])
-    assert_identical(state_of(loaded), state_of(fitted))
 
 
 @all_estimators

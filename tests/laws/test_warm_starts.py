@@ -115,25 +115,6 @@ def test_a_fit_that_goes_on_learns_what_parameters_now_say(case, name, rng):
     assert_identical(arrays(stopped.model_), arrays(once.fit(data).model_))
 
 
-def test_the_best_of_several_starts_alone_is_kept(rng):
-    X = normal_clusters(rng, np.arange(300) % 3)
-    arguments = {"init": "random_from_data", "max_iter": 0, "reg_covar": 1.0}
-    scores = [
-        [
-            GaussianMixture(5, n_init=n, random_state=seed, **arguments).fit(X).score(X)
-            for seed in range(4)
-        ]
-        for n in (1, 5)
-    ]
-    assert (np.subtract(*scores[::-1]) >= 0.0).all() and np.ptp(scores[0]) > 0.0
-
-
-def test_the_start_has_the_means_that_are_given(rng):
-    X, means = rng.normal(size=(100, 2)), [[20.0, 30.0], [30.0, 25.0]]
-    mixture = GaussianMixture(2, means_init=means, max_iter=0, random_state=0).fit(X)
-    np.testing.assert_array_equal(mixture.means_, means)
-
-
 @pytest.mark.parametrize("solver", [BayesianOnline(), Gibbs()], ids=repr)
 def test_other_solvers_make_no_pass_either(solver, rng):
     X = rng.poisson(3.0, (60, 2))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases.comparing import arrays, assert_close, assert_identical
+from cases.comparing import arrays, assert_close
 from cases.estimator_cases import ESTIMATORS, by_likelihood
 from cases.family_cases import case_of
 from cases.merged_cases import EXACT
@@ -23,7 +23,6 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import BayesianOnline
 from sklearn_onlineem.em.solvers import RunningStatistics, running_step
 from sklearn_onlineem.em.step import online_step
-from sklearn_onlineem.estimators import threads
 from sklearn_onlineem.families import Multinomial
 from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
@@ -169,14 +168,6 @@ def test_a_fit_takes_one_pass_and_counts_each_observation_once(case, rng):
     n_components = fitted.model_.n_components if fitted.model_.has_components else 1
     expected = 60.0 + 0.01 * n_components
     assert running(fitted).mass == pytest.approx(expected, rel=1e-12)
-
-
-@all_estimators
-def test_fits_do_not_depend_on_threads(case, rng, monkeypatch):
-    monkeypatch.setattr(threads, "_LEAST_WORK", 0)
-    X = case.data(rng, 60)[0]
-    one, two = (case(solver="bayesian", batch_size=20, n_jobs=n).fit(X) for n in (1, 2))
-    assert_identical(one.model_, two.model_)
 
 
 @pytest.mark.parametrize("case", by_likelihood(MIXTURES), ids=repr)

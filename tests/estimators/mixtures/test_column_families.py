@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 from cases.comparing import assert_close
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
@@ -64,24 +63,6 @@ def test_a_mixture_finds_kinds_of_rows_that_one_column_does_not_show(rng):
     assert (of_gaussian.covariance[:, 0, 1] > 10.0).all()
     assert_allclose(fitted.means_[:, [0, 2]], of_gaussian.mean)
     assert fitted.model_.n_parameters() == 1 + 2 * (5 + 2 + 2 + 1)
-
-
-def test_log_likelihoods_are_those_of_scipy(rng):
-    _, X = table(rng)
-    fitted = mixture().fit(X)
-    gaussians, rates, regions, waits = fitted.parameters_
-    log_joint = np.log(fitted.weights_) + np.transpose([
-        stats.multivariate_normal(gaussians.mean[k], gaussians.covariance[k]).logpdf(
-            X[["age", "income"]]
-        )
-        + stats.poisson(rates[k]).logpmf(X[["visits", "calls"]]).sum(axis=1)
-        + np.log(regions[k])[X["region"]]
-        + stats.expon(scale=waits[k]).logpdf(X[["wait"]])[:, 0]
-        for k in range(2)
-    ])  # fmt: skip
-    assert_allclose(fitted.score_samples(X), np.logaddexp(*log_joint.T), rtol=1e-10)
-    one = np.exp(log_joint[:, 0] - np.logaddexp(*log_joint.T))
-    assert_allclose(fitted.predict_proba(X)[:, 0], one, atol=1e-9)
 
 
 def test_names_positions_ranges_and_families_are_the_same_columns(rng):
@@ -196,19 +177,6 @@ def test_priors_by_groups(rng):
     ):
         with pytest.raises(ValueError, match=f"prior of Mixture.*{message}"):
             mixture(prior=prior).fit(X)
-
-
-def test_tied_covariances_are_counted_once(rng):
-    _, X = table(rng)
-    family = {**SPEC, ("age", "income"): "gaussian_tied"}
-    fitted = mixture(family=family).fit(X)
-    assert fitted.model_.n_parameters() == 1 + 2 * (2 + 2 + 2 + 1) + 3
-    diagonal = mixture(family={**SPEC, ("age", "income"): Gaussian(Diagonal())}).fit(X)
-    assert diagonal.model_.n_parameters() == 1 + 2 * (4 + 2 + 2 + 1)
-    samples, components = fitted.sample(500)
-    assert samples.shape == (500, 6)
-    assert_array_equal(fitted.predict(samples[:1]), fitted.predict(samples)[:1])
-    assert set(components) == {0, 1}
 
 
 @pytest.mark.parametrize("sizes", [(3,), (1, 4, 2), (1,)], ids=repr)

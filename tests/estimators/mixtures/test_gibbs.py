@@ -23,7 +23,6 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Gibbs
-from sklearn_onlineem.estimators import threads
 from sklearn_onlineem.estimators.base import set_start
 
 by_mixture = pytest.mark.parametrize("case", GIBBS, ids=repr)
@@ -69,15 +68,6 @@ def test_the_first_of_several_chains_is_the_one_alone(case, rng):
     assert_identical(several.model_, alone.model_)
     assert several.chains_.scores.shape == several.chains_.entropies.shape == (3, 4)
     assert len(set(map(tuple, several.chains_.scores))) == 3
-
-
-@by_mixture
-def test_chains_do_not_depend_on_n_jobs(case, rng, monkeypatch):
-    monkeypatch.setattr(threads, "_LEAST_WORK", 0)
-    X, _ = case.data(rng, 200)
-    first, second = (case(solver=SEVERAL, max_iter=5, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
-    assert_identical(state_of(first), state_of(second))
-    assert_identical(list(first.chains_), list(second.chains_))
 
 
 @by_mixture
