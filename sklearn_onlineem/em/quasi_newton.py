@@ -83,7 +83,7 @@ class Evaluation:
     @cached_property
     def coordinates(self) -> Coordinates:
         """Coordinates about the model; ValueError if it has none."""
-        return coordinates_of(self.model, self.statistics)
+        return coordinates_of(self.model, self.statistics, self.data)
 
     @cached_property
     def log_posterior(self) -> float:
@@ -206,7 +206,7 @@ class QuasiNewton:
         evaluate : callable
             Returns the evaluation of a model; also takes how often the data have been read for it.
         """
-        if not here.prior and (climbed := here.coordinates.climbed(here.data)) is not None:
+        if not here.prior and (climbed := here.coordinates.climbed()) is not None:
             model, n_read, promised, derivatives = climbed
             there = evaluate(model, n_read + 1)
             if there.objective > here.objective:

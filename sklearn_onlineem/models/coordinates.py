@@ -55,7 +55,8 @@ class Coordinates:
     """Coordinates about a model: those of its nodes, side by side.
 
     Vectors have the `shape`. `what` names their rows; `remedy` is advice for fits that are not
-    determined. `is_smooth` says whether the likelihood has derivatives everywhere.
+    determined. `is_smooth` says whether the likelihood has derivatives everywhere. `data`, if any,
+    are those that a climb reads.
     """
 
     what = "components"
@@ -70,8 +71,8 @@ class Coordinates:
     # adds; 0 for the others.
     deviations = None
 
-    def __init__(self, model, statistics):
-        self.model, self._statistics = model, statistics
+    def __init__(self, model, statistics, data=None):
+        self.model, self._statistics, self._data = model, statistics, data
         self.directions, self._places, self._shared, self.is_smooth = {}, [], [], True
         counts, start = [], 0
         for node, own in self._made():
@@ -160,7 +161,7 @@ class Coordinates:
         """Return how far v changes the model, as `Tangents.size`."""
         return max(own.size(v[:, place]) for _, own, place in self._places)
 
-    def climbed(self, data, most=100):
+    def climbed(self, most=100):
         """Return a model at a maximum, the reads that took, and the gain that is still promised.
 
         That is in nats. After them come derivatives, for `information`. The climb takes at `most`
@@ -237,10 +238,10 @@ def has_coordinates(model):
     return "coordinates" in vars(type(model)) and not _is_fixed(model) and has_tangents
 
 
-def coordinates_of(model, statistics):
+def coordinates_of(model, statistics, data=None):
     """Return the coordinates of a model, or raise ValueError if it has none."""
     if has_coordinates(model):
-        return type(model).coordinates(model, statistics)
+        return type(model).coordinates(model, statistics, data)
     # A subclass may be another model, and have none.
     if "coordinates" not in vars(type(model)):
         raise ValueError(

@@ -141,7 +141,7 @@ class SystemInitialiser(Initialiser):
             prior = self.prior(model, data.n_features)
             if self.system.n_of_column and prior is None:
                 evidence, value = model.e_step(first)
-                further = coordinates_of(model, evidence).climbed(first, _PASSES)
+                further = coordinates_of(model, evidence, first).climbed(_PASSES)
                 if further is not None:
                     return max(value, further[0].e_step(first)[1])
             terms = [] if prior is None else [(1.0 / len(first), prior)]

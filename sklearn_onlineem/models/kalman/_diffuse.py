@@ -33,6 +33,9 @@ _FEWEST_SHARED = 4
 # Sequences that are smoothed side by side, at most; lengths of sequences without gaps; numbers that
 # a pass keeps; and rows of a single state, which is soon forgotten: segments of them are faster.
 _MOST_ABREAST, _MOST_KINDS, _MOST_VALUES, _MOST_ROWS = 128, 64, 1 << 24, 1 << 15
+# Values of a sequence from a known start, times states, up to which a climb takes less time than
+# other passes, whose gains settle.
+_SHORT = 1 << 12
 _UNDETERMINED = "do not determine a diffuse start"
 
 
@@ -448,7 +451,7 @@ def _with_equal_gaps(model, data):
     With each, how many of its rows have values, and how many of these lack each column. None: some
     rows do not determine their starts, or other ways are faster, or take less memory.
     """
-    A, C, diffuse = model.transitions.matrix, model.emissions.matrix, model.diffuse
+    A, C, diffuse = model.transitions.matrix, model.emissions.matrix, _free_of(model)
     reached, size = diffuse, data.X.shape[1]
     if "matrix" in model.transitions.learnt:
         # States of the filter are kept. Transitions of others determine no start.
@@ -466,7 +469,7 @@ def _with_equal_gaps(model, data):
             seen, n_kept = ~np.isnan(X), len(X) * size
             most = min(_MOST_ABREAST, _MOST_VALUES // n_kept - 2 * len(A))
             is_long = len(A) == 1 and len(X) > _MOST_ROWS
-            if is_long or most < 1 or not _reach(model, known, seen)[0]:
+            if is_long or most < 1 or (diffuse.any() and not _reach(model, known, seen)[0]):
                 return None
             n_rows = int(seen.any(axis=1).sum())
             for i in range(0, len(members), most):
@@ -480,13 +483,12 @@ def _with_equal_gaps(model, data):
     return data.rows.remember(("noise", data.before is None, *system), arrays)
 
 
-def _task_of_noise(model):
+def task_of_noise(model):
     """Return what kernels know of a system beside its rows, and its variances."""
     first, moves, emissions = model._regressions
     system = model._A, moves.offset, emissions.matrix, emissions.offset
-    start = first.offset, first.covariance
-    variances = [part.covariance.diagonal() for part in (moves, emissions)]
-    return (system, start, np.flatnonzero(model.diffuse)), np.concatenate(variances)
+    start = (first.offset, first.covariance), np.flatnonzero(_free_of(model))
+    return (system, *start), np.append(moves.covariance.diagonal(), emissions.covariance.diagonal())
 
 
 def _evidence_of_noise(model, X, n_seen, missing):
@@ -495,7 +497,7 @@ def _evidence_of_noise(model, X, n_seen, missing):
     Moments are those of noise at states of 0 where coefficients are known.
     """
     (first, moves, emissions), k = model._regressions, model.n_components
-    task, variances = _task_of_noise(model)
+    task, variances = task_of_noise(model)
     n, squares, log_likelihoods = X.shape[2], np.zeros(len(variances)), np.zeros(X.shape[2])
     n_moves, wanted = n * (len(X) - 1), (None, None)
     if "matrix" in moves.learnt:
@@ -512,20 +514,20 @@ def _evidence_of_noise(model, X, n_seen, missing):
     return LinearDynamicalStatistics(of_first, of_moves, of_rows), log_likelihoods.sum()
 
 
-def likeliest(model, data, places, learnt, values, most):
-    """Return learnt values at a maximum, derivatives, how often rows were read, and what is left.
+def _free_of(model):
+    """Return which variables of the first state are diffuse, of shape (k,)."""
+    return np.zeros(model.n_components, dtype=bool) if model.diffuse is None else model.diffuse
 
-    The last is a gain in nats that is still promised. Arguments and derivatives are those of the
-    kernel. None: sequences have different gaps, or are no others.
-    """
+
+def climbed_rows(model, data):
+    """Return the array (T, d, n) of n sequences whose likelihood a kernel climbs, or None."""
     is_whole = isinstance(data, Sequences) and data.before is None and data.sample_weight is None
-    parts = _with_equal_gaps(model, data) if is_whole and _has_independent_noise(model) else None
-    if parts is None or len(parts) > 1 or parts[0][2].any():
+    most = _SHORT // (model.n_components * model.n_features)
+    is_short = is_whole and (model.diffuse is not None or data.n_rows <= most * len(data))
+    if not (is_short and _has_independent_noise(model)):
         return None
-    task, variances = _task_of_noise(model)
-    values, derivatives = values.copy(), np.empty((len(values),) * 2)
-    of_all = *task, variances, places, learnt, values, derivatives, most
-    return values, derivatives, *_disturbances.likeliest_noise(parts[0][0], *of_all)
+    parts = _with_equal_gaps(model, data)
+    return None if parts is None or len(parts) > 1 or parts[0][2].any() else parts[0][0]
 
 
 def _moments_of_noise(regression, weight, squares):

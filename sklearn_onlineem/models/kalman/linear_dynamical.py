@@ -14,7 +14,7 @@ from scipy.linalg import block_diag, lapack, null_space
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_onlineem._checks import LARGEST_SQUARE, finite_start
-from sklearn_onlineem._kernels import _kalman, _regressions
+from sklearn_onlineem._kernels import _disturbances, _kalman, _regressions
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Generator
@@ -410,28 +410,25 @@ class SystemCoordinates(Coordinates):
     gains_tell = False
 
     def _made(self):
-        model = self.model
-        learnt = {
-            node: (getattr(model, node.field), node.own(self._statistics))
-            for node in model.nodes
-            if getattr(model, node.field).learnt
-        }
+        model, made = self.model, []
+        self._climbed_rows = _diffuse.climbed_rows(model, self._data)
         # Other coordinates of small variances have scores of few digits.
-        largest = None if model.diffuse is None else _largest_noise(model)
-        made = []
-        for node, pair in learnt.items():
-            is_known = "matrix" not in pair[0].learnt
+        is_apart = model.diffuse is not None or self._climbed_rows is not None
+        largest = _largest_noise(model) if is_apart else None
+        for node in (node for node in model.nodes if getattr(model, node.field).learnt):
+            regression, statistics = getattr(model, node.field), node.own(self._statistics)
+            is_known = "matrix" not in regression.learnt
             is_known |= node.field == "transitions" and not model.n_inputs
-            groups = independent_variances(pair[0]) if largest and is_known else None
+            groups = independent_variances(regression) if largest and is_known else None
             if groups is None:
-                made.append(node.directions(model, pair[1]))
+                own = node.directions(model, statistics)
             else:
                 of_all = largest[node.field == "emissions"]
-                made.append(VarianceCoordinates(node.name, *pair, groups, of_all))
-        found = [(node, own) for node, own in zip(learnt, made, strict=True) if own.parts]
-        if not found:
+                own = VarianceCoordinates(node.name, regression, statistics, groups, of_all)
+            made += [(node, own)] if own.parts else []
+        if not made:
             raise ValueError("There are no standard errors of a system of which nothing is learnt.")
-        return found
+        return made
 
     @property
     def are_determined(self):
@@ -499,8 +496,8 @@ class SystemCoordinates(Coordinates):
     def _variances(self):
         return np.concatenate([own.variances for own in self.directions.values()])
 
-    def climbed(self, data, most=100):
-        if self.deviations is None:
+    def climbed(self, most=100):
+        if self.deviations is None or self._climbed_rows is None:
             return None
         k, n_groups, variances = self.model.n_components, 0, self._variances
         places = np.full(k + self.model.n_features, -1)
@@ -512,14 +509,16 @@ class SystemCoordinates(Coordinates):
             if "matrix" in own.parts:
                 directions, root = own.directions, own.root
         units, _, added = (array[self._order] for array in self.deviations)
-        total, units = data.total_weight, units[:n_groups]
+        total, units = self._data.total_weight, units[:n_groups]
         learnt = total / (2.0 * units**2), added[:n_groups] * variances, directions
         learnt = *learnt, np.ascontiguousarray(root.T @ root) / total
         values = np.append(np.sqrt(variances), np.zeros(len(root)))
-        found = _diffuse.likeliest(self.model, data, places, learnt, values, most)
-        if found is None:
-            return None
-        values, derivatives, n_read, promised = found
+        derivatives, (task, noise) = (
+            np.empty((len(values),) * 2),
+            _diffuse.task_of_noise(self.model),
+        )
+        of_all = *task, noise, places, learnt, values, derivatives, most
+        n_read, promised = _disturbances.likeliest_noise(self._climbed_rows, *of_all)
         logs, v = np.log(values[:n_groups] ** 2 / variances), np.zeros(self.shape)
         changes = np.linalg.solve(root.T, values[n_groups:])
         v[0, self._order] = np.append(0.5 * logs / units, changes)
