@@ -40,13 +40,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, depth": 12,
     "members of OnlineEM": 69,
     "Python files": 209,
-    "Python code": 31_942,
-    "Python docstrings": 14_773,
+    "Python code": 31_979,
+    "Python docstrings": 14_777,
     "kernel files": 56,
     "kernel code": 14_997,
     "public names": 110,
     "import circles": 0,
-    "test code": 40_145,
+    "test code": 40_225,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -72,14 +72,21 @@ class Display:
             raise ValueError(f"ax must be {n_axes} Axes at most, got {n}.")
         return [*self._axes(ax, n, **(options if n > 1 else {})), None][:2]
 
-    def _legend(self, handles):
-        """Draw a legend above all axes, or in the first if the user has passed them."""
+    def _legend(self, handles, is_above=False):
+        """Draw a legend above all axes; above the first, or in it, if the user has passed them."""
+        look = {"handles": handles, "fontsize": "small"}
         if not self._is_mine:
-            np.ravel(self.ax_)[0].legend(handles=handles, fontsize="small")
+            if is_above:
+                look |= {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 4}
+            np.ravel(self.ax_)[0].legend(frameon=not is_above, **look)
             return
-        look = {"fontsize": "small", "frameon": False, "handlelength": 2.4}
+        look |= {"loc": "outside upper center", "frameon": False, "handlelength": 2.4}
+        lengths = [len(handle.get_label()) for handle in handles]
+        # A line has room for 100 letters at 640 pixels; a handle takes as much as 10.
         n_columns = min(5, len(handles))
-        self.figure_.legend(handles=handles, loc="outside upper center", ncols=n_columns, **look)
+        while sum(max(c) + 10 for c in np.array_split(lengths, n_columns)) > 100 and n_columns > 1:
+            n_columns -= 1
+        self.figure_.legend(ncols=n_columns, **look)
 
     def _repr_png_(self):
         """Return the picture for a notebook, unless the user's figure is shown anyway."""
@@ -151,10 +158,10 @@ def some_of(n, most=_MOST_TICKS):
     return np.arange(0, n, step)
 
 
-def label_axis(axis, names, most=_MOST_TICKS):
+def label_axis(axis, names, most=_MOST_TICKS, **look):
     """Label 0, 1, ... of an axis by names, at most `most` of them."""
     shown = some_of(len(names), most)
-    axis.set_ticks(shown, labels=[names[i] for i in shown])
+    axis.set_ticks(shown, labels=[names[i] for i in shown], **look)
 
 
 def runs(values):

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.diagnostics.reading import model_and_data
-from sklearn_onlineem.families import Full, Gaussian, Gaussians, Tied
+from sklearn_onlineem.families import Categorical, Full, Gaussian, Gaussians, Product, Tied
 from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 
@@ -103,6 +103,17 @@ def feature_names(estimator):
     if names is None:
         return [f"feature {j}" for j in range(estimator.n_features_in_)]
     return [str(name) for name in names]
+
+
+def categories_of(estimator):
+    """Return the texts of the categories of each nominal column, by column."""
+    family, texts = estimator.model_.family, getattr(estimator, "categories_", ())
+    groups = [(family, range(len(texts)))]
+    if isinstance(family, Product):
+        groups = zip(family.families, family.columns, strict=True)
+    nominal = [columns for one, columns in groups if isinstance(one, Categorical)]
+    columns = sorted(j for group in nominal for j in group)
+    return {j: list(map(str, found)) for j, found in zip(columns, texts, strict=True)}
 
 
 def chosen_features(estimator, features):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from sklearn_onlineem.displays._drawing import (
     colors,
     foreground,
+    label_axis,
     line_styles,
     opacities,
     without_frame,
@@ -26,7 +28,7 @@ class Marginal:
     """The distribution of one feature: densities of the components, and a histogram of rows.
 
     `densities`, of shape (n_points, K), are multiplied by the weights; of counts and codes they are
-    probabilities. Nominal values are codes, between which there are no others.
+    probabilities. `categories` are the texts of nominal codes, between which there are no others.
     """
 
     name: str
@@ -35,7 +37,7 @@ class Marginal:
     heights: np.ndarray | None = None
     edges: np.ndarray | None = None
     is_discrete: bool = False
-    is_nominal: bool = False
+    categories: Sequence[str] | None = None
 
     def draw(self, ax, weights, line_kw):
         """Return the bars, the lines of the components, and that of the mixture."""
@@ -46,13 +48,16 @@ class Marginal:
             gap = 0.85 if self.is_discrete and np.diff(self.edges).max() == 1.0 else 1.0
             bars = _draw_bars(ax, self.edges[:-1], self.heights, np.diff(self.edges), gap)
         is_marked = self.is_discrete and len(self.x) <= 40
-        look = ax, self.x, self.is_nominal
+        look = ax, self.x, self.categories is not None
         lines = _draw_lines(*look, self.densities, weights, is_marked, line_kw)
         total = _draw_total(*look, self.densities.sum(axis=1))
         ax.set(xlabel=self.name, ylabel="probability" if self.is_discrete else "density")
         ax.set_ylim(0.0, 1.08 * self._top())
         ax.margins(x=0.02)
-        if self.is_discrete:
+        if self.categories is not None:
+            is_wide = len(self.x) * max(map(len, self.categories)) > 30
+            label_axis(ax.xaxis, self.categories, rotation=90 if is_wide else 0)
+        elif self.is_discrete:
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         without_frame(ax)
         return bars, lines, total
@@ -136,14 +141,14 @@ def _draw_total(ax, x, is_nominal, values):
 # ------------------------------------------------------------------------- densities of features
 
 
-def marginal(model, column, j, name):
-    """Return the marginal of feature j of a mixture; `column` are its values, or None."""
+def marginal(model, column, j, name, categories=None):
+    """Return the marginal of feature j; `column` are its values, `categories` texts of codes."""
     family, weights, heights, edges = model.family, model.weights, None, None
     if isinstance(family, Product):
         factors = zip(family.families, family.columns, model.parameters, strict=True)
         factor, columns, own = next(known for known in factors if j in known[1])
         of_group = replace(model, family=factor, parameters=own)
-        return marginal(of_group, column, columns.index(j), name)
+        return marginal(of_group, column, columns.index(j), name, categories)
     if isinstance(family, Categorical):
         probabilities = family.probabilities(model.parameters)[j]
         n = probabilities.shape[1]
@@ -151,7 +156,7 @@ def marginal(model, column, j, name):
             heights = np.bincount(column.astype(int), minlength=n) / len(column)
             edges = np.arange(n + 1) - 0.5
         densities = (weights[:, None] * probabilities).T
-        return Marginal(name, np.arange(n), densities, heights, edges, True, is_nominal=True)
+        return Marginal(name, np.arange(n), densities, heights, edges, True, categories)
     if not isinstance(family, ColumnDistributions):
         raise ValueError(
             f"{type(family).__name__} has no distributions of single features that could be drawn."

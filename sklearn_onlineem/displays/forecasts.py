@@ -265,9 +265,7 @@ class ForecastDisplay(Display):
         self._draw_bands(top, j, kinds, mass)
         top.set(xlabel="row", ylabel=self.feature_names[j])
         handles = [self.points_, self.imputed_, self.gaps_, *self.lines_.values()]
-        handles = [handle for handle in handles if handle is not None]
-        above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 4, "borderpad": 0.2}
-        top.legend(handles=handles, frameon=False, fontsize="small", **above)
+        self._legend([handle for handle in handles if handle is not None], is_above=True)
         if bottom is not None:
             self._draw_correlations(bottom, j, lags, width)
         return self

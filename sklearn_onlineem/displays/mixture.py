@@ -14,6 +14,7 @@ from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display, Style
 from sklearn_onlineem.displays._inputs import (
+    categories_of,
     chosen_features,
     feature_names,
     mixture_of,
@@ -223,7 +224,8 @@ def _panels_of(estimator, model, names, chosen, X, max_rows):
     elif chosen is None and (isinstance(family, Product) or d <= 2):
         chosen = list(range(min(4, d)))
     if isinstance(family, (*_SINGLE, Product)) or (chosen is not None and len(chosen) == 1):
-        return [marginal(model, _column(X, j), j, names[j]) for j in chosen], None
+        texts = categories_of(estimator)
+        return [marginal(model, _column(X, j), j, names[j], texts.get(j)) for j in chosen], None
     if chosen is not None and len(chosen) > 2:
         raise ValueError(
             f"features of {type(estimator).__name__} must be one or two, got {len(chosen)}."

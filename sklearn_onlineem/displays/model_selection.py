@@ -32,8 +32,9 @@ class ModelSelectionDisplay(Display):
 
     Parameters
     ----------
-    n_components : array-like of int of shape (n_models,)
-        Values on the horizontal axis, also of another parameter.
+    n_components : array-like of shape (n_models,)
+        Values on the horizontal axis: numbers of components, or numbers or texts of another
+        parameter.
     bic, aic : array-like of shape (n_models,), default=None
         Information criteria on `n_samples` samples.
     score : array-like of shape (n_models,), default=None
@@ -52,8 +53,8 @@ class ModelSelectionDisplay(Display):
         Of "bic", "aic" and "score", if they are given.
     marks_ : dict of str to Line2D
         The best of each.
-    best_ : dict of str to int
-        The best number of components by each.
+    best_ : dict of str to int, float or str
+        The best number of components by each, or value of the other parameter.
     band_ : FillBetweenPolyCollection or None
 
     Examples
@@ -234,7 +235,7 @@ class ModelSelectionDisplay(Display):
             else:
                 values, label = values / (2.0 * self.n_samples), f"{name.upper()} / 2n"
             best = int(np.nanargmin(values) if is_cost else np.nanargmax(values))
-            self.best_[name] = int(self.n_components[best])
+            self.best_[name] = self.n_components[best].item()
             label = f"{label}, best {self.best_[name]}"
             style = {"color": color, "linestyle": line_style, "label": label}
             style |= {"marker": _MARKERS[name], "markersize": 3.5 if len(values) <= 25 else 0.0}
@@ -250,7 +251,8 @@ class ModelSelectionDisplay(Display):
         unit = "nats per sample (lower is better)" if is_cost else "score (higher is better)"
         xlabel = "number of components" if self.parameter == "n_components" else self.parameter
         ax.set(xlabel=xlabel, ylabel=unit)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if np.issubdtype(self.n_components.dtype, np.integer):
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         ax.legend()
         without_frame(ax)
         return self

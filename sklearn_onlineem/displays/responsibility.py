@@ -148,7 +148,8 @@ class ResponsibilityDisplay(Display):
             self.boundaries_ = ax.vlines(ends[ends > 0], 0.0, 1.0, transform=transform, **look)
         order = ", sorted by component" if sort else ""
         ax.set(xlabel="rows" + order, ylabel="component")
-        ax.yaxis.set_major_locator(MaxNLocator(nbins=min(n_components, 10), integer=True))
+        ticks = {"nbins": min(n_components, 10), "min_n_ticks": 1}
+        ax.yaxis.set_major_locator(MaxNLocator(**ticks, integer=True))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         if colorbar:
             bar = self.figure_.colorbar(self.image_, ax=ax, label="responsibility", pad=0.02)

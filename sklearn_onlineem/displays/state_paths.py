@@ -135,13 +135,14 @@ class StatePathDisplay(Display):
         estimator : object
             A hidden Markov model, or MarkovChainMixture.
         X : array-like of shape (n_rows, n_features)
-            One sequence, NaN for missing values.
+            One sequence, NaN for missing values. Of symbols that are texts, also a text.
         algorithm : {"viterbi", "map"}, default=None
             Of `decode`. None: the estimator's.
         names : list of str, default=None
             Of the states. None: their numbers.
         symbols : bool or list of str, default=None
-            Whether X holds codes of symbols, or their names. None: True for estimators of symbols.
+            Whether X holds codes of symbols, or their names. None: the texts, or True, for
+            estimators of symbols.
         ax, **options
             Arguments of `plot`.
 
@@ -153,14 +154,20 @@ class StatePathDisplay(Display):
         is_chains = hasattr(type(estimator), "transmat_") and not hasattr(estimator, "decode")
         needed = ["transmat_", "predict_proba"]
         check_suits(estimator, cls, needed, "it has no states with transitions.")
+        known = getattr(estimator, "categories_", [])
+        if (is_chains or estimator.n_features_in_ == 1) and [x.dtype for x in known] == [object]:
+            shaped, X = _symbols_of(X, known[0])
+            symbols = list(map(str, known[0])) if symbols is None else symbols
+        else:
+            shaped = one_sequence(X, cls)[0] if is_chains or np.ndim(X) == 1 else X
         rows, _ = one_sequence(X, cls)
-        shaped = rows if np.ndim(X) == 1 else X
         if is_chains:
             if algorithm is not None:
                 raise ValueError(
                     f"algorithm must be None for {type(estimator).__name__}, got {algorithm!r}."
                 )
-            beginnings = [rows[:t].astype(np.int64) for t in range(1, len(rows) + 1)]
+            column = shaped.astype(np.int64) if shaped.dtype == float else shaped
+            beginnings = [column[:t] for t in range(1, len(rows) + 1)]
             posterior = np.asarray(estimator.predict_proba(beginnings))
             states = posterior.argmax(axis=1)
         else:
@@ -231,8 +238,7 @@ class StatePathDisplay(Display):
         handles = self.lines_ if 1 < len(self.lines_) <= _MOST_IN_LEGEND else []
         handles = [*handles, *([] if self.gaps_ is None else [self.gaps_])]
         if handles:
-            above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": len(handles)}
-            top.legend(handles=handles, frameon=False, fontsize="small", borderpad=0.2, **above)
+            self._legend(handles, is_above=True)
         top.set_xlim(-0.5, len(self.X) - 0.5)
         if strip is None:
             top.set_xlabel("row")
@@ -310,3 +316,10 @@ class StatePathDisplay(Display):
         ax.tick_params("y", pad=9.0, length=0.0)
         label_axis(ax.yaxis, self.names, 6)
         ax.grid(False)
+
+
+def _symbols_of(X, categories):
+    """Return a sequence of texts as a column, and their codes, NaN where there is none."""
+    column = np.reshape(np.array(list(X) if isinstance(X, str) else X, dtype=object), (-1, 1))
+    numbers = {text: code for code, text in enumerate(categories)}
+    return column, np.array([[numbers.get(text, np.nan)] for text in column.ravel()])

@@ -171,7 +171,7 @@ class TopicsDisplay(Display):
             panel.tick_params(labelsize="x-small")
             panel.locator_params(axis="x", nbins=3)
             without_frame(panel, "top", "right", "bottom")
-            share = "" if self.shares is None else f" ({100 * self.shares[i]:.2g} %)"
+            share = "" if self.shares is None else f" ({100 * self.shares[i]:.3g} %)"
             panel.set_title(f"topic {self.numbers[i]}{share}", loc="left", size="small")
             if self._is_mine and i + n_columns < n_topics:
                 panel.set_xticks([])

@@ -188,7 +188,7 @@ class TransitionDisplay(Display):
         component : int, default=None
             Component of a mixture. None: the only one.
         names : list of str, default=None
-            Of the states, or of a mixture's symbols. None: their numbers.
+            Of the states, or of a mixture's symbols. None: their numbers, or these symbols.
         ax, **options
             Arguments of `plot`.
 
@@ -210,6 +210,7 @@ class TransitionDisplay(Display):
             if not isinstance(component, Integral) or not 0 <= component < n:
                 raise ValueError(f"component of {name} must be in 0..{n - 1}, got {component}.")
             transmat = transmat[component]
+            names = estimator.categories_[0] if names is None else names
         display = cls(transmat, names=names)
         if (lasting := getattr(estimator, "durationprob_", None)) is not None:
             # A state that is never left lasts.

@@ -55,6 +55,15 @@ def test_lines_tell_sites_from_each_other_and_from_the_merged_without_colours():
     assert texts == ["merged, 90 % of mass", "north", "east", "west"]
 
 
+def test_long_names_have_lines_of_their_own():
+    merged, sites = sites_of(n_sites=4)
+    names = [f"the hospital in town number {i}" for i in range(4)]
+    display = MergeDisplay.from_estimator(merged, sites, names=names)
+    display.figure_.canvas.draw()
+    box = display.figure_.legends[0].get_window_extent()
+    assert 0.0 <= box.x0 < box.x1 <= display.figure_.bbox.x1
+
+
 def test_many_sites_have_one_name():
     merged, sites = sites_of(n_sites=12, n_components=1)
     display = MergeDisplay.from_estimator(merged, sites)

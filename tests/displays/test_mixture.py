@@ -4,6 +4,7 @@ import itertools
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from cases.estimator_cases import covariance_matrices
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -14,6 +15,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from sklearn_onlineem import (
     BernoulliMixture,
+    CategoricalMixture,
     CompoundDirichletMixture,
     ExponentialMixture,
     GammaMixture,
@@ -286,6 +288,21 @@ def test_probabilities_of_ones_are_beside_their_shares():
     np.testing.assert_allclose(heights, X[:, chosen].mean(axis=0))
     lines = np.array([line.get_ydata() for line in display.curves_[0]])
     np.testing.assert_allclose(lines, mixture.probabilities_[:, chosen])
+
+
+@pytest.mark.parametrize("family", [None, {"smokes": "categorical", "age": "poisson"}])
+def test_categories_have_their_names(family):
+    rng = np.random.default_rng(0)
+    table = {"age": rng.poisson(30, size=100), "smokes": rng.choice(["never", "often"], size=100)}
+    table = pd.DataFrame(table)
+    mixture = CategoricalMixture(2, random_state=0).fit(table[["smokes"]])
+    if family is not None:
+        mixture = Mixture(2, family=family, random_state=0).fit(table)
+    display = MixtureDisplay.from_estimator(mixture, table[mixture.feature_names_in_])
+    ax = np.ravel(display.ax_)[-1]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["never", "often"]
+    share = np.mean(table["smokes"] == "never")
+    np.testing.assert_allclose(display.bars_[-1][0].get_height(), share)
 
 
 def test_many_components_side_by_side_are_dashes_with_one_name():

@@ -107,6 +107,22 @@ def test_numbers_of_states_are_compared_as_numbers_of_components_are():
     np.testing.assert_allclose(display.lines_["bic"].get_ydata(), expected)
 
 
+@pytest.mark.parametrize("values", [[0.1, 0.5, 2.5], ["diag", "full", "tied"]])
+def test_other_parameters_are_numbers_or_texts(values):
+    given = {"score": [1.0, 3.0, 2.0], "parameter": "parameter"}
+    display = ModelSelectionDisplay(values, **given).plot()
+    assert display.best_ == {"score": values[1]}
+    display.figure_.canvas.draw()
+    shown = [label.get_text() for label in display.ax_.get_xticklabels()]
+    assert isinstance(values[0], float) or shown == values
+
+
+def test_single_models_have_whole_ticks():
+    display = ModelSelectionDisplay([7], score=[1.0]).plot()
+    ticks = [x for x in display.ax_.get_xticks() if 6.0 < x < 8.0]
+    assert ticks == [7.0]
+
+
 def test_fifty_numbers_are_told_apart_without_colours():
     values = (np.arange(50) - 20.0) ** 2
     display = ModelSelectionDisplay(

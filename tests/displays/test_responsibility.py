@@ -51,6 +51,8 @@ def test_each_row_and_component_has_its_cell():
     assert display.image_.get_interpolation() == "nearest"
     ticks = display.ax_.get_yticks()
     assert (ticks == np.rint(ticks)).all() and len(ticks) <= 12
+    alone = ResponsibilityDisplay.from_predictions(np.ones((9, 1))).ax_.get_yticks()
+    assert (alone == np.rint(alone)).all()
 
 
 @pytest.mark.parametrize("as_list", [False, True])

@@ -82,6 +82,22 @@ def test_symbols_are_marks(rng):
         StatePathDisplay.from_predictions(np.zeros((3, 2)), [0, 0, 0], symbols=True)
 
 
+@pytest.mark.parametrize("kind", [CategoricalHMM, MarkovChainMixture])
+def test_texts_are_symbols(kind):
+    estimator = kind(2, random_state=0).fit(10 * ["abab", "cbcb"])
+    expected = [0, 1, 2, 1]
+    for X in ("abcb", list("abcb"), pd.DataFrame({"letter": list("abcb")})):
+        display = StatePathDisplay.from_estimator(estimator, X)
+        assert_array_equal(display.lines_[0].get_ydata(), expected)
+        assert [label.get_text() for label in display.ax_[0].get_yticklabels()] == list("abc")
+    with pytest.raises(ValueError, match="unknown category 'z'"):
+        StatePathDisplay.from_estimator(estimator, "abz")
+    if kind is CategoricalHMM:
+        display = StatePathDisplay.from_estimator(estimator, ["a", None, "c"])
+        assert_array_equal(display.lines_[0].get_ydata(), [0.0, np.nan, 2.0])
+        assert display.gaps_ is not None
+
+
 def test_a_mixture_of_chains_shows_what_is_known_so_far(rng):
     X = [rng.choice(2, p=p, size=(12, 1)) for p in 10 * [[0.9, 0.1], [0.1, 0.9]]]
     mixture = MarkovChainMixture(2, random_state=0).fit(X)

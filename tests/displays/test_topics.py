@@ -49,8 +49,9 @@ def test_topics_are_sorted_by_their_shares_which_titles_say():
     assert (np.diff(display.shares) <= 0.0).all()
     np.testing.assert_allclose(display.shares, shares[display.numbers])
     titles = [ax.get_title(loc="left") for ax in display.ax_]
-    expected = [f"topic {k} ({100 * shares[k]:.2g} %)" for k in display.numbers]
+    expected = [f"topic {k} ({100 * shares[k]:.3g} %)" for k in display.numbers]
     assert titles == expected
+    assert TopicsDisplay([["all"]], [[1.0]], [1.0]).plot().ax_.get_title("left").endswith("(100 %)")
 
 
 def test_words_stand_beside_their_bars_from_the_top_on_a_common_scale():

@@ -92,6 +92,9 @@ def test_a_mixture_of_chains_has_a_matrix_for_each_component(rng):
     mixture = MarkovChainMixture(2, random_state=0).fit(X)
     display = TransitionDisplay.from_estimator(mixture, component=1)
     assert_array_equal(display.transmat, mixture.transmat_[1])
+    words = MarkovChainMixture(1, random_state=0).fit(["abba", "baba"])
+    labels = TransitionDisplay.from_estimator(words).ax_.get_yticklabels()
+    assert [label.get_text() for label in labels] == ["a", "b"]
     for component in (None, 2, "1"):
         with pytest.raises(ValueError, match="component of MarkovChainMixture"):
             TransitionDisplay.from_estimator(mixture, component=component)
