@@ -9,16 +9,15 @@ from __future__ import annotations
 import numbers
 import warnings
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from itertools import pairwise
 from typing import NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
-from sklearn.utils import _safe_indexing
-from sklearn.utils._set_output import _wrap_data_with_container
-from sklearn.utils.validation import _num_samples
+from sklearn.utils import _safe_indexing, _set_output
+from sklearn.utils.validation import _check_feature_names_in, _num_samples
 
 from sklearn_onlineem.estimators.validation import (
     check_complete,
@@ -332,6 +331,18 @@ def _running_sums(lengths):
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 
+def in_container(estimator, rows, X):
+    """Return rows in the container that `set_output` says, with the columns of X."""
+    kind = _set_output._get_output_config("transform", estimator)["dense"]
+    if kind == "default":
+        return rows
+    if isinstance(rows, list):
+        return [in_container(estimator, *pair) for pair in zip(rows, X, strict=True)]
+    names = _check_feature_names_in(estimator, generate_names=True)
+    adapter = _set_output.ADAPTERS_MANAGER.adapters[kind]
+    return adapter.create_container(rows, X, columns=names, inplace=False)
+
+
 class SequenceOutput:
     """Mixin that makes scikit-learn's `set_output` work for lists of sequences.
 
@@ -352,11 +363,11 @@ def _contained(method):
     @wraps(method)
     def wrapped(self, *args, **kwargs):
         out, X = method(self, *args, **kwargs), args[0] if args else kwargs["X"]
+        wrap = partial(_set_output._wrap_data_with_container, "transform", estimator=self)
         if not isinstance(out, list):
             rows = X if hasattr(X, "iloc") and len(X) == len(out) else None
-            return _wrap_data_with_container("transform", out, rows, self)
-        pairs = zip(out, X, strict=True)
-        return [_wrap_data_with_container("transform", part, rows, self) for part, rows in pairs]
+            return wrap(out, rows)
+        return [wrap(part, rows) for part, rows in zip(out, X, strict=True)]
 
     wrapped.takes_sequences = True
     return wrapped

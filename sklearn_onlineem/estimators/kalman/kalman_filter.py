@@ -25,6 +25,7 @@ from sklearn_onlineem.estimators.kalman._start import START_STATES, SystemInitia
 from sklearn_onlineem.estimators.kalman._system import SHAPES, System, system_prior, varying_names
 from sklearn_onlineem.estimators.learning import generator
 from sklearn_onlineem.estimators.parameters import COUNT, by_name, estimator, parameter
+from sklearn_onlineem.estimators.sequence_forms import in_container
 from sklearn_onlineem.estimators.sequences import SequenceEstimator
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context, filled
@@ -448,7 +449,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
         Returns
         -------
         X : ndarray of shape (n_rows, n_features), or list
-            Observed values are unchanged.
+            Observed values are unchanged. The output follows `set_output`.
 
         Examples
         --------
@@ -460,7 +461,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
         """
         seen = self._seen()
         rows, form = seen._made("imputed", X, *cut, **where)
-        return form.restored(exposed(seen, rows))
+        return in_container(self, form.restored(exposed(seen, rows)), X)
 
     def decompose(
         self, X: SequenceData, lengths: ArrayLike | None = None, **where: Unpack[Where]

@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils._set_output import ADAPTERS_MANAGER, _get_output_config
-from sklearn.utils.validation import _check_feature_names_in
 
 from sklearn_onlineem._checks import check_bool, finite_start, relative_shares
 from sklearn_onlineem._typing import Cut, Floats, Integers, RowData, Where
@@ -36,6 +34,7 @@ from sklearn_onlineem.estimators._start import (
 from sklearn_onlineem.estimators.fitted import fitted_property, rollback
 from sklearn_onlineem.estimators.learning import generator
 from sklearn_onlineem.estimators.parameters import AUTO, COUNT, available_if, estimator, parameter
+from sklearn_onlineem.estimators.sequence_forms import in_container
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import error_context
 from sklearn_onlineem.models.fixed import Fixed
@@ -370,13 +369,7 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
         return self._in_container(self._infer("drawn", X, given=(generator(self),)), X)
 
     def _in_container(self, rows, X):
-        """Return rows in the container that `set_output` says, with the columns of X."""
-        kind = _get_output_config("transform", self)["dense"]
-        if kind == "default":
-            return rows
-        names = _check_feature_names_in(self, generate_names=True)
-        adapter = ADAPTERS_MANAGER.adapters[kind]
-        return adapter.create_container(rows, X, columns=names, inplace=False)
+        return in_container(self, rows, X)
 
     def sample(self, n_samples: int = 1) -> tuple[Floats, Integers]:
         """Draw rows from the fitted mixture.
