@@ -212,7 +212,7 @@ def forward_backward(
     log_likelihood = log_likelihoods[0]
     if log_likelihood > -INFINITY:
         ending = np.logaddexp.reduce(log_filtered[0] + log_later[0, 0])
-        log_later[0, 0] -= ending
+        log_later[0, 0] -= ending if ending > -INFINITY else 0.0
         log_likelihood += ending
     if log_likelihood == -INFINITY:
         log_densities[:, :] = 0

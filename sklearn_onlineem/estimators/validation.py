@@ -396,7 +396,7 @@ def _checked(estimator, X, reset, ensure_all_finite):
     values = X.data if sparse.issparse(X) else X
     square = _sum_of_squares(values)
     if not math.isfinite(square):
-        with _plainly(X):
+        with _plainly(X), np.errstate(invalid="ignore"):
             assert_all_finite(values, allow_nan=ensure_all_finite == "allow-nan", input_name="X")
         values = values[~np.isnan(values)]
         square = _sum_of_squares(values)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_onlineem._checks import finite, positive_semidefinite
 from sklearn_onlineem._kernels._rows import are_finite, are_ready
+from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import Loaded
 from sklearn_onlineem.data.rows import Rows
@@ -441,6 +442,8 @@ def _as_row(row, n_features, what="a row"):
             X = X.astype(np.float64)
         except OverflowError:
             raise ValueError(f"{_NAME}: {what} has numbers beyond the largest float.") from None
+        except ours(TypeError, ValueError) as error:
+            raise ValueError(f"{_NAME}: {what} must have numbers: {error}.") from error
     # A single value is a row of one feature.
     if X.shape not in ((n_features,), (1, n_features)) and (X.shape or n_features > 1):
         raise ValueError(f"{_NAME}: {what} must have {n_features} features, got shape {X.shape}.")

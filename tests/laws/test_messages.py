@@ -800,6 +800,7 @@ each[0].fit(X).sample(3, n_sequences=each[1])
     (GaussianHMM|KalmanFilter).* (too large|must be a whole number from 1 up to)
 system().fit(X).filter_update(X[0]) -> KalmanFilter: .*both
 KalmanFilter().live_filter() -> NotFittedError: KalmanFilter
+system().fit(X).live_filter().update(['a', 'b']) -> live_filter.*: a row must have numbers: .*'a'
 system().fit(X).forecast(X, n_steps=each) for each in (2**63 - 1, 10**30, 10**16) ->
     n_steps (is too large|of KalmanFilter must be)
 merged(system(), system(params={'observation_offsets': False})) ->

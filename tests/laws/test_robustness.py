@@ -26,6 +26,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from sklearn_onlineem import (
+    HMM,
     BernoulliMixture,
     CategoricalHMM,
     CompoundDirichletMixture,
@@ -192,6 +193,19 @@ def test_values_that_are_no_numbers_or_too_large(case, value, rng):
     if np.isnan(value) and takes_gaps(case):  # missing, see test_gaps.py
         bad = changed(bad, with_value(np.inf, row=0, column=column))
     assert_refused(case, good, bad)
+
+
+def test_numbers_that_overflow_to_both_sides_are_refused_without_warnings():
+    X = np.tile([[1.7e308], [-1.7e308]], (200, 1))
+    with pytest.raises(ValueError, match="KalmanFilter: .* overflow"):
+        KalmanFilter(1).fit(X)
+
+
+def test_sequences_that_cannot_end_are_refused_without_warnings(rng):
+    ends = {"termination": "absorbing_states", "absorbing_states": [1]}
+    hmm = HMM(2, family="laplace", startprob_init=[1, 0], transmat_init=np.eye(2), **ends)
+    with pytest.raises(ValueError, match="HMM: Some sequences are impossible"):
+        hmm.fit([rng.normal(size=(10, 1))] * 3)
 
 
 @all_sequences
