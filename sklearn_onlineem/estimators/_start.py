@@ -115,7 +115,7 @@ class LearntPrior:
                 raise ValueError(
                     f"prior was learnt with {name}={value!r}, but the estimator has {now!r}."
                 )
-        for name in estimator._start_parameters():
+        for name in estimator._start_parameters:
             if not are_same(estimator._defaults[name], getattr(estimator, name)):
                 raise ValueError(
                     f"{name} cannot be combined with a LearntPrior, which sets the initial model."
@@ -229,7 +229,7 @@ class TakesPrior:
         seen = self._seen()
         with error_context(self):
             check_number("weight", weight, 0.0, math.inf)
-            fitted, starts = seen._fitted, self._start_parameters()
+            fitted, starts = seen._fitted, self._start_parameters
             shape = zip(self._structural_parameters, fitted.structure, strict=True)
             return LearntPrior(
                 type(self).__name__, {name: x for name, x in shape if name not in starts},

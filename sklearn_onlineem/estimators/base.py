@@ -97,14 +97,6 @@ class OnlineEM(
         """Return how many observations a mini-batch has, of `fit`, or while a stream settles."""
         return len(data) if settles else self.batch_size
 
-    def _start_parameters(self):
-        """Return names of parameters that set the start."""
-        return [
-            name
-            for name in self._defaults
-            if name in ("init", "init_params") or (name.endswith("_init") and name != "n_init")
-        ]
-
     def _solver(self):
         return SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
 

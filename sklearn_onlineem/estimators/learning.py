@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -203,8 +204,8 @@ def stops_in_standard_errors(estimator, model):
 
 def has_start_values(estimator):
     """Return whether a parameter gives values that the model starts from."""
-    names = estimator._start_parameters()
-    return not all(isinstance(getattr(estimator, name), str | None) for name in names)
+    values = map(partial(getattr, estimator), estimator._start_parameters)
+    return any(not isinstance(value, str | None) for value in values)
 
 
 def schedule_of(estimator, state, is_stream=True):

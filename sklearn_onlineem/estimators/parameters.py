@@ -429,12 +429,18 @@ def parameter(
 
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(parameter,))
 def estimator(cls: Estimator) -> Estimator:
-    """Give an estimator its `__init__`, its constraints and a docstring of all parameters."""
+    """Give an estimator its `__init__`, its constraints and a docstring of all parameters.
+
+    Those that set the start are `_other_starts`, and those whose names end in "_init".
+    """
     cls = dataclass(cls, eq=False, repr=False)
     declared = fields(cls)
     cls._parameter_constraints = {f.name: f.metadata["valid"] for f in declared}
     cls._structural_parameters = tuple(f.name for f in declared if f.metadata["structural"])
     cls._defaults = {f.name: f.default for f in declared}
+    starts = {"init", "init_params", *getattr(cls, "_other_starts", ())}
+    is_start = re.compile(r"(?!n_init$)\w+_init").fullmatch
+    cls._start_parameters = [n for n in cls._defaults if n in starts or is_start(n)]
     for name, default in cls._defaults.items():
         setattr(cls, name, _Parameter(name, default))
     # First the positional one, then the class's own, then inherited ones.

@@ -25,7 +25,7 @@ def yesterdays(case, rng):
 def todays(case, prior, **arguments):
     """The estimator of a case whose start is the prior's."""
     estimator = case()
-    start = {name: estimator._defaults[name] for name in estimator._start_parameters()}
+    start = {name: estimator._defaults[name] for name in estimator._start_parameters}
     return estimator.set_params(**start, prior=prior, **arguments)
 
 

@@ -246,6 +246,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
     init: str = parameter(default="auto", valid=[StrOptions({"auto", *START_STATES})])
 
     _takes = frozenset({"missing"})
+    _other_starts = FIELDS_WITH_INPUTS
 
     def _system(self, varying=()):
         noise_types = {
@@ -268,9 +269,6 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
             self.reg_covar,
             frozenset(varying),
         )
-
-    def _start_parameters(self):
-        return [*super()._start_parameters(), *FIELDS_WITH_INPUTS]
 
     def _input(self, fresh=False):
         model = None if fresh else self._fitted.state.model
