@@ -179,8 +179,6 @@ class ColumnFamilies(NominalColumns):
             for name, value in self.get_params(deep=False).items()
             if isinstance(value, dict) and name in ("family", "prior")
         }
-        if not shown:
-            return super().__repr__(N_CHAR_MAX)
         alike = type(self)(**{**self.get_params(deep=False), **shown})
         return super(ColumnFamilies, alike).__repr__(N_CHAR_MAX)
 

@@ -85,9 +85,7 @@ class OnlineEM(
     def _start(self):
         """Return the `Initialiser` of a fit, or of a stream."""
 
-    def _converted(self, X, fresh, ensure_all_finite=True):
-        """Return rows as kernels take them, and the attributes that first data define."""
-        return converted(self, X, fresh, ensure_all_finite)
+    _converted = converted
 
     def _pseudo_statistics(self, model, n_features):
         """Return the whole prior as pseudo-statistics, or None."""

@@ -258,7 +258,7 @@ def is_nested(X):
 def _form_of_list(X, convert):
     if len(X) == 0:
         raise ValueError("X has no sequences.")
-    if any(sparse.issparse(part) for part in X):
+    if any(map(sparse.issparse, X)):
         raise TypeError("Sequences must be dense, but X has sparse ones.")
     library = _common_library(X)
     parts = [filled(part) if library else np.asarray(filled(part)) for part in X]
@@ -270,7 +270,7 @@ def _form_of_list(X, convert):
             )
         if len(part) == 0:
             raise ValueError(f"Sequence {i} of X is empty.")
-    offsets = _running_sums([len(part) for part in parts])
+    offsets = _running_sums([*map(len, parts)])
     if len(parts) == 1:
         X = parts[0]
     elif library is None:

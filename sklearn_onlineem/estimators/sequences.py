@@ -222,8 +222,7 @@ class SequenceEstimator(
             first. Pieces may have any sizes. States of earlier pieces are not revised: see
             :ref:`sequences`. Requires ``termination="given_length"``.
         """
-        if continues is not False:
-            self._check_continues(continues)
+        self._check_continues(continues)
         where = {"sample_weight": sample_weight, "continues": continues, **where}
         self._partial_fit(X, y, self._with_end if continues else None, **where)
         return self
@@ -304,8 +303,7 @@ class SequenceEstimator(
         log_likelihoods : ndarray of shape (n_rows,), or list
             In nats; 0 for a row of NaN.
         """
-        if continues is not False:
-            self._check_continues(continues)
+        self._check_continues(continues)
         return self._infer("row_log_likelihoods", X, *cut, continues=continues, **where)
 
     def score(

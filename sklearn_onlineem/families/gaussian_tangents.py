@@ -151,11 +151,6 @@ class AxisTangents(_GaussianTangents):
         """Features that share a variance."""
         return self.d // self.parameters.covariance.shape[1]
 
-    @property
-    def _unit(self):
-        """V along a coordinate."""
-        return np.sqrt(2.0 / self._per_value)
-
     def _whitened(self, statistics, first):
         parameters, deviation = self.parameters, statistics.mean - self.parameters.mean
         degrees = self._of_each(statistics, statistics.degrees)[:, None]
@@ -164,13 +159,14 @@ class AxisTangents(_GaussianTangents):
         expected = self._per_value * degrees * (parameters.covariance - floor)
         second = self.family.covariance._summed(first * deviation)
         second = statistics.scatter + second - expected
-        spread = 0.5 * self._unit * parameters.precision * second
+        spread = 0.5 * np.sqrt(2.0 / self._per_value) * parameters.precision * second
         return np.concatenate([parameters.precision_factor * first, spread], axis=1)
 
     def _moved(self, v):
-        relative, parameters = self._unit * v[:, self.d :], self.parameters
+        # V along a coordinate has this unit.
+        unit, parameters = np.sqrt(2.0 / self._per_value), self.parameters
         means = parameters.mean + v[:, : self.d] / parameters.precision_factor
-        return means, parameters.covariance * np.exp(relative)
+        return means, parameters.covariance * np.exp(unit * v[:, self.d :])
 
 
 def gaussian_tangents(family: Family, parameters: Gaussians) -> Tangents:

@@ -32,7 +32,7 @@ from sklearn_onlineem import (
     PoissonMixture,
     combine_estimators,
 )
-from sklearn_onlineem._values import take
+from sklearn_onlineem._values import average, take
 from sklearn_onlineem.em.schedules import PowerDecayInRows
 from sklearn_onlineem.families import Poisson
 from sklearn_onlineem.models.hidden_markov.durations import CategoricalDurations
@@ -317,14 +317,30 @@ def test_merging_after_every_step_is_one_machine_with_the_pooled_batch(case, rat
 
 
 # Laplace components have no statistics of a fixed size, of which a part could be taken off.
-@pytest.mark.parametrize("case", [c for c in REPRESENTATIVES if "Laplace" not in repr(c)], ids=repr)
-def test_rounds_may_be_merged_in_parts(case, rng):
-    """What members continue counts once, also beside members that have learnt nothing since."""
+IN_ROUNDS = [case for case in REPRESENTATIVES if "Laplace" not in repr(case)]
+
+
+def in_a_round(case, rng):
+    """A merged estimator, and three members that have continued it."""
     start, *rest = batches(case, rng, 20, 3)
     # A model counts for so many rows, however many members there are.
     rates = PowerDecayInRows(rows_needed=50.0, beta=0.0)
     base = combine_estimators([case(solver=AT_ONCE, schedule=rates).partial_fit(start)])
-    a, b, c = (copy.deepcopy(base).partial_fit(batch) for batch in rest)
+    return base, [copy.deepcopy(base).partial_fit(batch) for batch in rest]
+
+
+# Priors count for the rows of all members.
+@pytest.mark.parametrize("case", by_likelihood(IN_ROUNDS), ids=repr)
+def test_a_member_of_weight_0_is_left_out_of_a_round(case, rng):
+    _, members = in_a_round(case, rng)
+    found = combine_estimators(members, weights=[0.0, 3.0, 0.0])
+    assert_close(found.model_, members[1].model_, rtol=1e-8)
+
+
+@pytest.mark.parametrize("case", IN_ROUNDS, ids=repr)
+def test_rounds_may_be_merged_in_parts(case, rng):
+    """What members continue counts once, also beside members that have learnt nothing since."""
+    base, (a, b, c) = in_a_round(case, rng)
     at_once = combine_estimators([a, b, c, base])
     assert at_once.n_samples_seen_ == base.n_samples_seen_ + 60
     assert at_once.n_steps_ == base.n_steps_ + 3
@@ -337,6 +353,8 @@ def test_rounds_may_be_merged_in_parts(case, rng):
     assert_close(alone.model_, a.model_, rtol=1e-8)
     averaged = combine_estimators([a, b, c], method="averaging")
     assert averaged.n_samples_seen_ == at_once.n_samples_seen_
+    expected = average([member.model_ for member in (a, b, c)], np.full(3, 1.0 / 3.0))
+    assert_close(averaged.model_, expected, rtol=1e-8)
 
 
 def test_members_that_have_made_their_start_anew_are_aligned_in_rounds(rng):

@@ -243,7 +243,7 @@ class Solver(Settings, ABC):
         """Return the log-likelihood of a pass in shuffled mini-batches, each before `learn`."""
         log_likelihood = weight = 0.0
         for order in shuffled(len(data), plan.batch_size, plan.rng):
-            for batch in mini_batches(data, plan.batch_size, order, end=len(order)):
+            for batch in mini_batches(data, plan.batch_size, order, 0, len(order)):
                 n_batch, state = batch.total_weight, learn(progress.state, batch)
                 log_likelihood += n_batch * state.step.log_likelihood
                 weight += n_batch
@@ -337,9 +337,8 @@ def shuffled(n, batch_size, rng):
     yield left
 
 
-def mini_batches(data, size, order=None, begin=0, end=None):
-    """Yield batches of observations number `begin` to `end` of an order, or of the data."""
-    end = len(data) if end is None else end
+def mini_batches(data, size, order, begin, end):
+    """Yield batches of observations number `begin` to `end` of an order; None: of the data."""
     for start in range(begin, end, size):
         chosen = slice(start, min(start + size, end))
         yield data[chosen if order is None else order[chosen]]

@@ -135,9 +135,7 @@ class BayesianOnline(Solver):
             before = RunningStatistics.of_model(state.model, n, state.lengths_with(batch))
         prior = self.prior_of(state.model, state.prior)
         terms = () if prior is None else ((1.0, prior),)
-        rng = None
-        if found is None and state.model.draws:
-            rng = state.rng()
+        rng = state.rng() if state.model.draws else None
         model, running, rates, log_likelihood = running_step(
             state.model, batch, before, terms, self.forgetting, rng, found and found[:2]
         )
