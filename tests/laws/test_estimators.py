@@ -67,30 +67,6 @@ def test_starts_do_not_depend_on_the_number_of_threads(case, rng):
     assert_identical(state_of(two), state_of(one))
 
 
-@all_estimators
-def test_weights_stand_for_repeated_rows_in_fit(case, rng):
-    X, y = case.data(rng, 200)
-    repeats = rng.integers(0, 4, 200)
-    arguments = {"init": centres(X, y), "solver": "batch", "max_iter": 10, "tol": 0.0}
-    weighted = case(**arguments).fit(X, sample_weight=repeats)
-    repeated = case(**arguments).fit(np.repeat(X, repeats, axis=0))
-    assert_close(weighted.model_, repeated.model_, rtol=1e-7, atol=1e-9)
-    assert weighted.n_samples_seen_ == repeated.n_samples_seen_ == repeats.sum()
-
-
-@all_estimators
-def test_weights_stand_for_repeated_rows_in_partial_fit(case, rng):
-    X, y = case.data(rng, 200)
-    repeats = rng.integers(0, 4, 200)
-    repeats[100] = 2
-    weighted, repeated = case(init=centres(X, y)), case(init=centres(X, y))
-    for part in (slice(0, 100), slice(100, 103), slice(103, 200)):
-        weighted.partial_fit(X[part], sample_weight=repeats[part])
-        repeated.partial_fit(np.repeat(X[part], repeats[part], axis=0))
-    assert_close(weighted.model_, repeated.model_, rtol=1e-7, atol=1e-9)
-    assert weighted.n_samples_seen_ == repeated.n_samples_seen_ == repeats.sum()
-
-
 @without_priors
 def test_scaled_weights_change_nothing_but_the_rows_seen(case, rng):
     X, y = case.data(rng, 200)
@@ -147,27 +123,6 @@ def test_labels_of_one_component_change_nothing(case, rng):
 
 
 # ----------------------------------------------------------------------------------- types of data
-
-
-@all_estimators
-def test_float32_is_preserved(case, rng):
-    X, y = case.data(rng)
-    init = centres(X, y)
-    single = case(init=init).fit(X.astype(np.float32))
-    double = case(init=init).fit(X)
-    for mixture, dtype in ((single, np.float32), (double, np.float64)):
-        data = X.astype(dtype)
-        outputs = (
-            mixture.weights_,
-            mixture.means_,
-            mixture.predict_proba(data),
-            mixture.transform(data),
-            case.rows_of(mixture.sample(3)[0]),
-        )
-        assert {output.dtype for output in outputs} == {np.dtype(dtype)}
-    assert_allclose(single.weights_, double.weights_, atol=1e-3)
-    assert_allclose(single.means_, double.means_, rtol=2e-2, atol=2e-2)
-    assert accuracy(single.predict(X.astype(np.float32)), double.predict(X)) > 0.99
 
 
 @sparse_estimators

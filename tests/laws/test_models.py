@@ -117,13 +117,6 @@ def test_shards_add_up_to_the_whole(case, rng):
 
 
 @all_mixtures
-def test_weights_stand_for_repeated_rows(case, rng):
-    model, X, repeats = case.draw(rng), case.rows(rng, 50), rng.integers(0, 4, 50)
-    weighted = model.e_step(Rows(X, repeats.astype(float)))
-    assert_close(weighted, model.e_step(Rows(np.repeat(X, repeats, axis=0))))
-
-
-@all_mixtures
 def test_labelled_rows_belong_to_their_component(case, rng):
     model, X, labels = case.draw(rng), case.rows(rng, 90), np.arange(90, dtype=np.int32) % 3
     evidence, log_likelihood = model.e_step(Rows(X, labels=labels))

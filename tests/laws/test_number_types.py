@@ -1,16 +1,18 @@
-"""NumPy's integers are as good as Python's, wherever a parameter is one."""
+"""NumPy's integers are as good as Python's, and answers have the precision of the data."""
 
+import inspect
 from numbers import Integral
 
 import numpy as np
 import pytest
-from cases.comparing import assert_identical
-from cases.merged_cases import MERGED, once_for_each_parameter
+from cases.comparing import arrays, assert_identical
+from cases.merged_cases import MERGED, Pairs, once_for_each_parameter
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem import HMM
 from sklearn_onlineem.em import Auto, Online, Stochastic
+from sklearn_onlineem.estimators._known import Settable
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -96,3 +98,25 @@ def test_many_components_of_many_rows(rng):
     expected = HMM(2, family="exponential", random_state=0, max_iter=1).fit(X)
     found = HMM(np.int8(2), family="exponential", random_state=0, max_iter=1).fit(X)
     assert_identical(found.model_, expected.model_)
+
+
+ANSWERS = ("predict_proba", "transform", "filter", "impute")
+
+
+@pytest.mark.parametrize("case", [c for c in MERGED if not isinstance(c, Pairs)], ids=repr)
+def test_float32_is_preserved(case, rng):
+    X, _ = case.data(rng)
+    single, double = (
+        [part.astype(dtype) for part in X] if isinstance(X, list) else X.astype(dtype)
+        for dtype in ("f4", "f8")
+    )
+    for dtype, rows in (("f4", single), ("f8", double)):
+        one = case().fit(rows)
+        found = [getattr(one, name)(rows) for name in ANSWERS if hasattr(one, name)]
+        # Those of any family are as it takes them.
+        names = {n for n in dir(one) if isinstance(inspect.getattr_static(one, n, 0), Settable)}
+        found += [getattr(one, name, ()) for name in names - {"parameters_"}]
+        kinds = {a.dtype for a in arrays([*found, one.sample(3)[0]]) if a.dtype.kind == "f"}
+        assert kinds == {np.dtype(dtype)}
+        assert {a.dtype.char for a in arrays(one.model_) if a.dtype.kind == "f"} == {"d"}
+        assert one.score(single) == pytest.approx(one.score(double), rel=1e-5, abs=1e-4)

@@ -141,18 +141,6 @@ def test_something_is_drawn(case, rng):
 
 
 @all_models
-def test_draws_do_not_depend_on_the_number_of_threads(case, rng):
-    model, seed = case.draw(rng, 4, 5), rng.integers(1 << 30)
-    one, three = (
-        model.e_step(
-            case.data(np.random.default_rng(seed), 1500, 5, n_threads), np.random.default_rng(7)
-        )
-        for n_threads in (1, 3)
-    )
-    assert_identical(three, one)
-
-
-@all_models
 def test_draws_depend_on_the_state_of_the_generator_alone(case, rng):
     """So that a stream that was interrupted continues bit for bit."""
     model, data = case.draw(rng), case.data(rng, N)

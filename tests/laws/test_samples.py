@@ -159,16 +159,6 @@ def test_rows_are_not_passed_on(case, rng):
 
 
 @all_cases
-def test_pickles_say_that_they_have_rows(case, rng):
-    estimator, X = made(case, rng)
-    streamed(estimator, X)
-    assert estimator.__getstate__()["n_rows_kept"] == 60
-    plain = streamed(made(case, rng, Online())[0], X)
-    assert "n_rows_kept" not in plain.__getstate__()
-    assert "sample" not in plain._fitted.state.carry
-
-
-@all_cases
 def test_a_saved_stream_goes_on_bit_for_bit(case, rng):
     estimator, X = made(case, rng)
     streamed(estimator, X[:700])
@@ -193,18 +183,6 @@ def test_what_cannot_be_sampled_is_refused(rng):
     hmm = GaussianHMM(2, solver=SAMPLED, random_state=0).partial_fit(X, continues=True)
     with pytest.raises(ValueError, match="whole"):
         hmm.partial_fit(X, continues=True)
-
-
-def test_memory_is_flat(rng):
-    X = sorted_clusters(rng, 1000)
-    # The gate of outliers remembers some batches.
-    solver = Online(sample=60, skips_outliers=False)
-    mixture = streamed(GaussianMixture(3, solver=solver, random_state=0), X, 100)
-    sizes = []
-    for _ in range(3):
-        streamed(mixture, X, 100)
-        sizes.append(len(pickle.dumps(mixture._fitted.state)))
-    assert max(sizes) < min(sizes) + 100
 
 
 # ------------------------------------------------------------------------------------ what is won

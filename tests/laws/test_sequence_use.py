@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from cases.comparing import assert_close, assert_identical
-from cases.sequence_cases import N_STATES, accuracy, all_estimators, all_models
+from cases.sequence_cases import N_STATES, all_estimators, all_models
 from cases.states import state_of
 from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose
@@ -65,20 +65,6 @@ def test_a_live_filter_is_filter_row_by_row(case, rng):
         found = [live.update(row) for row in sequence]
         assert_allclose(found, hmm.filter(sequence), rtol=1e-9, atol=1e-14)
         assert live.n_steps == len(sequence)
-
-
-@all_estimators
-def test_float32_is_preserved(case, rng):
-    X, y = case.data(rng)
-    short = [sequence.astype(np.float32) for sequence in X]
-    init = case.centres(X, y)
-    single, double = case(init=init).fit(short), case(init=init).fit(X)
-    for hmm, data, dtype in ((single, short, np.float32), (double, X, np.float64)):
-        outputs = (hmm.startprob_, hmm.transmat_, hmm.predict_proba(data)[0], hmm.filter(data)[0],
-                   hmm.sample(3)[0])  # fmt: skip
-        assert {output.dtype for output in outputs} == {np.dtype(dtype)}
-    assert_allclose(single.transmat_, double.transmat_, atol=1e-3)
-    assert accuracy(single.predict(short), double.predict(X)) > 0.99
 
 
 @all_models

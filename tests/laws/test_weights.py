@@ -122,6 +122,8 @@ all_weighted = pytest.mark.parametrize("case", WEIGHTED, ids=repr)
 
 
 def repeated(X, repeats):
+    if isinstance(X, np.ndarray):
+        return np.repeat(X, repeats, axis=0)
     return [sequence for sequence, n in zip(X, repeats, strict=True) for _ in range(n)]
 
 
@@ -133,19 +135,19 @@ def learnt(estimator):
 
 
 def started(case, rng, **arguments):
-    """A fit to go on from, sequences, and how often each of them is repeated."""
-    X, y = case.data(rng, 20)
-    repeats = np.append(rng.integers(0, 4, 19), 2)
+    """A fit to go on from, rows or sequences, and how often each of them is repeated."""
+    X, y = case.data(rng, 60 if case in ESTIMATORS else 20)
+    repeats = np.append(rng.integers(0, 4, len(X) - 1), 2)
     start = case.start(X, y) if case in SEQUENCES else {}
     return case(**start, max_iter=3, **arguments).fit(X), X, repeats
 
 
-@all_weighted
+@pytest.mark.parametrize("case", [*ESTIMATORS, *WEIGHTED], ids=repr)
 @pytest.mark.parametrize("solver", ["batch", "online"])
-def test_a_weight_repeats_a_whole_sequence(case, solver, rng):
+def test_a_weight_repeats_a_row_or_a_whole_sequence(case, solver, rng):
     start, X, repeats = started(case, rng, solver="batch")
     found, expected = (copy.deepcopy(start) for _ in range(2))
-    for part in (slice(0, 9), slice(9, 10), slice(10, 20)) if solver == "online" else ():
+    for part in (slice(0, 9), slice(9, 10), slice(10, None)) if solver == "online" else ():
         if repeats[part].any():
             found.partial_fit(X[part], sample_weight=repeats[part])
             expected.partial_fit(repeated(X[part], repeats[part]))
@@ -154,7 +156,7 @@ def test_a_weight_repeats_a_whole_sequence(case, solver, rng):
         found.set_params(**again).fit(X, sample_weight=repeats)
         expected.set_params(**again).fit(repeated(X, repeats))
     assert_close(learnt(found), learnt(expected))
-    assert found.n_samples_seen_ == 20 + repeats.sum()
+    assert found.n_samples_seen_ == len(X) + repeats.sum()
     if case in SEQUENCES:
         score = found.score(X, sample_weight=repeats)
         assert score == pytest.approx(found.score(repeated(X, repeats)), rel=1e-10)

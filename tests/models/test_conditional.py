@@ -87,24 +87,6 @@ def test_parts_are_those_of_each_component_alone(shape, rng):
         assert_allclose(given.weights[i], np.exp(alone - logsumexp(alone)), rtol=1e-9, atol=1e-12)
 
 
-@by_shape
-def test_rows_do_not_depend_on_each_other(shape, rng):
-    model = drawn_model(shape, rng)
-    complete, X = rows_with_gaps(rng)
-    together = conditional(model, X)
-    for i, row in enumerate(X):
-        alone = conditional(model, row[None])
-        assert_allclose(alone.weights[0], together.weights[i], rtol=1e-10, atol=1e-14)
-        assert_allclose(alone.means[0], together.means[i], rtol=1e-10, atol=1e-12)
-        assert_array_equal(alone.covariances[0], together.covariances[i])
-        assert_allclose(alone.mean()[0], together.mean()[i], rtol=1e-10, atol=1e-12)
-        assert_allclose(alone.covariance()[0], together.covariance()[i], rtol=1e-9, atol=1e-12)
-        density = together.log_density(complete)[i]
-        assert_allclose(alone.log_density(complete[i : i + 1])[0], density, rtol=1e-9, atol=1e-12)
-        for ends in zip(alone.interval(0.8), together.interval(0.8), strict=True):
-            assert_allclose(ends[0][0], ends[1][i], rtol=1e-9, atol=1e-9)
-
-
 def test_blocks_of_rows_are_as_one(rng, monkeypatch):
     model = drawn_model(Full(), rng)
     _, X = rows_with_gaps(rng)

@@ -48,21 +48,6 @@ def test_a_string_stands_for_a_value_and_fits_are_alike_to_the_bit(case, rng, mo
         assert_identical(state_of(fitted(case, X, max_iter=2, **other)), state_of(expected))
 
 
-@all_mixtures
-def test_weights_are_repeated_rows_and_labels_are_kept(case, rng):
-    X, y = case.data(rng, 60)
-    weight = rng.integers(1, 4, 60).astype(float)
-    start = {"warm_start": True, "max_iter": 3}
-    once, again = (case(3, solver="batch", max_iter=1, tol=0.0).fit(X) for _ in range(2))
-    for mixture in (once, again):
-        mixture.set_params(solver="componentwise", tol=0.0, semi_supervised=True, **start)
-    labels = np.where(rng.random(60) < 0.3, y, -1)
-    once.fit(X, labels, sample_weight=weight)
-    times = weight.astype(int)
-    again.fit(np.repeat(X, times, axis=0), np.repeat(labels, times))
-    assert_close(once.model_, again.model_, rtol=1e-6, atol=1e-7)
-
-
 @pytest.mark.parametrize("case", [case for case in ESTIMATORS if not case.hidden], ids=repr)
 def test_it_ends_where_batch_em_does(case, rng):
     X = case.data(rng, 120)[0]

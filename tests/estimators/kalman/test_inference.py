@@ -7,8 +7,6 @@ import pytest
 from cases.kalman_filters import D, K, drawn, known
 from numpy.testing import assert_allclose
 
-from sklearn_onlineem import KalmanFilter
-from sklearn_onlineem.models.kalman.linear_dynamical import FIELDS
 from sklearn_onlineem.models.kalman.regression import Regression
 
 
@@ -51,19 +49,3 @@ def test_what_is_imputed_comes_in_the_container_that_is_asked_for(library, syste
         for out, part in zip(found, parts, strict=True):
             assert isinstance(out, library.DataFrame) and list(out.columns) == list("abc")
             np.testing.assert_array_equal(out.to_numpy(), part)
-
-
-def test_float32_is_preserved(system):
-    X = [part.astype(np.float32) for part in drawn(system, 20, 10)]
-    kalman = KalmanFilter(K, random_state=0).fit(X)
-    outputs = [
-        kalman.transform(X)[0],
-        kalman.predict(X)[0],
-        kalman.impute(X)[0],
-        kalman.sample()[0],
-    ]
-    outputs += [getattr(kalman, f"{name}_") for name in FIELDS]
-    assert {output.dtype for output in outputs} == {np.dtype(np.float32)}
-    assert kalman.model_.transitions.matrix.dtype == np.float64
-    double = KalmanFilter(K, random_state=0).fit([part.astype(float) for part in X])
-    assert_allclose(kalman.score(X), double.score(X), rtol=1e-5)
