@@ -276,21 +276,31 @@ def fit_with(action, client, shards, mode=None, n_rounds=2, make=mixture, **argu
 
 
 @pytest.mark.parametrize(
-    ("mode", "are_local"),
+    ("make", "mode", "are_local"),
     [
-        (MODES[0], True),
-        pytest.param(MODES[0], False, marks=pytest.mark.slow),
-        pytest.param(MODES[1], False, marks=pytest.mark.slow),
-        pytest.param(MODES[1], True, marks=pytest.mark.slow),
+        (mixture, MODES[0], True),
+        *(
+            pytest.param(*arguments, marks=pytest.mark.slow)
+            for arguments in [
+                (mixture, MODES[0], False),
+                (mixture, MODES[1], False),
+                (mixture, MODES[1], True),
+                # What has been drawn is drawn again.
+                (partial(topics, solver="online"), MODES[0], True),
+                (partial(topics, solver="stochastic"), MODES[0], True),
+            ]
+        ),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_a_killed_worker_changes_no_bit(mode, are_local, X):
-    expected = DistributedEM(mixture(max_iter=15), **mode).fit(X)
+def test_a_killed_worker_changes_no_bit(make, mode, are_local, X, documents):
+    X = X if make is mixture else documents
+    expected = DistributedEM(make(max_iter=15), **mode).fit(X)
     with cluster() as client:
         pid = process_of(client)
         shards = X if are_local else shards_of(X)
-        found = fit_with(lambda: os.kill(pid, signal.SIGKILL), client, shards, mode, max_iter=15)
+        action = partial(os.kill, pid, signal.SIGKILL)
+        found = fit_with(action, client, shards, mode, make=make, max_iter=15)
         assert pid not in client.run(os.getpid, on_error="ignore").values()
     assert_identical(found.estimator_.model_, expected.estimator_.model_)
 
@@ -324,20 +334,6 @@ def test_workers_that_die_at_any_moment_change_no_bit(are_local, n_killed, delay
             assert_identical(found.estimator_.model_, expected)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("solver", ["online", "stochastic"])
-def test_what_a_killed_worker_has_drawn_is_drawn_again(solver, documents):
-    make = partial(topics, solver=solver)
-    expected = DistributedEM(make(max_iter=15)).fit(documents)
-    with cluster() as client:
-        pid = process_of(client)
-        found = fit_with(
-            lambda: os.kill(pid, signal.SIGKILL), client, documents, make=make, max_iter=15
-        )
-        assert pid not in client.run(os.getpid, on_error="ignore").values()
-    assert_identical(found.estimator_.model_, expected.estimator_.model_)
-
-
 def test_a_stopped_worker_changes_no_bit(client, X):
     expected = DistributedEM(mixture(max_iter=15)).fit(X)
     pid = process_of(client)
@@ -369,37 +365,26 @@ def test_a_worker_that_stays_stopped_is_given_up(X):
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_frozen_for_ever_is_a_named_error_in_time(X):
+@pytest.mark.parametrize("when", ["in a round", "before shards are sent"])
+def test_a_worker_that_is_frozen_for_ever_is_a_named_error_in_time(when, X):
     with cluster() as client:
         # All of them: one may have neither work nor data, and then nobody misses it.
-        pids = client.run(os.getpid).values()
+        pids, patience = client.run(os.getpid).values(), {"worker_timeout": 10.0}
 
-        def freeze():
+        def send(number):
             for pid in pids:
-                os.kill(pid, signal.SIGSTOP)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
         start = time.monotonic()
         with pytest.raises(DistributionError, match="worker tcp.* no sign of life"):
-            fit_with(freeze, client, shards_of(X), {"worker_timeout": 10.0}, max_iter=1000, tol=0)
+            if when == "in a round":
+                freeze = partial(send, signal.SIGSTOP)
+                fit_with(freeze, client, shards_of(X), patience, max_iter=1000, tol=0)
+            send(signal.SIGSTOP)
+            DistributedEM(mixture(), **patience).fit(X, client=client)
         assert time.monotonic() - start < 120.0
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_frozen_before_shards_are_sent_is_a_named_error_in_time(X):
-    with cluster() as client:
-        pids = client.run(os.getpid).values()
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        start = time.monotonic()
-        with pytest.raises(DistributionError, match="worker tcp.* no sign of life"):
-            DistributedEM(mixture(), worker_timeout=10.0).fit(X, client=client)
-        assert time.monotonic() - start < 120.0
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        send(signal.SIGKILL)
         expected = DistributedEM(mixture()).fit(X)
         found = DistributedEM(mixture()).fit(X, client=client)
         assert_identical(found.estimator_.model_, expected.estimator_.model_)

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import tracemalloc
+from itertools import product
 
 import joblib
 import numpy as np
@@ -215,10 +216,11 @@ def test_tasks_that_are_repeated_draw_the_same(name, X):
 
 
 DRAWN = [lda(solver="stochastic"), PoissonMixture(3, solver="stochastic", max_iter=3)]
+LEARNERS = [lda(), PoissonMixture(3, max_iter=3, tol=0.0, batch_size=20)]
 
 
 @pytest.mark.parametrize(
-    ("mode", "estimator"), [(mode, lda()) for mode in MODES] + [({}, drawn) for drawn in DRAWN]
+    ("mode", "estimator"), [*product(MODES, LEARNERS), *(({}, drawn) for drawn in DRAWN)]
 )
 @pytest.mark.parametrize("backend", ["sequential", "threading", "loky"])
 def test_bits_do_not_depend_on_the_backend_nor_on_jobs(mode, estimator, backend, X):

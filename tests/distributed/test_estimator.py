@@ -4,7 +4,6 @@ import copy
 import pickle
 import sys
 
-import joblib
 import numpy as np
 import pytest
 from cases.comparing import assert_close, assert_identical
@@ -180,18 +179,6 @@ def test_asynchronous_learners_are_merged_as_estimators_are(case, is_labelled, r
     expected = combine_estimators(members, align=False)
     assert_close(learner.estimator_.model_, expected.model_, rtol=1e-9)
     assert learner.estimator_.n_samples_seen_ == expected.n_samples_seen_
-
-
-@all_modes
-@pytest.mark.parametrize("backend", ["sequential", "threading", "loky"])
-def test_bits_do_not_depend_on_the_backend_nor_on_jobs(mode, backend, rng):
-    X = ESTIMATORS[0].data(rng, 203)[0]
-    estimator = GaussianMixture(3, random_state=0, max_iter=3, tol=0.0, batch_size=20)
-    expected = DistributedEM(estimator, **mode).fit(X)
-    with joblib.parallel_backend(backend):
-        found = DistributedEM(estimator, **mode, n_jobs=2).fit(X)
-    assert_identical(found.estimator_.model_, expected.estimator_.model_)
-    assert found.history_[-1][1:5] == expected.history_[-1][1:5]
 
 
 @pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)

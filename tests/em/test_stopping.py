@@ -49,27 +49,6 @@ def test_tol_0_never_stops(rule):
 
 
 @pytest.mark.parametrize("stopping", STOPPING_RULES)
-@pytest.mark.parametrize("estimator", [GaussianMixture, PoissonMixture])
-def test_a_smaller_tol_takes_more_passes_and_is_met(stopping, estimator, rng):
-    X = rng.poisson(rng.choice([3.0, 6.0], (400, 1)), (400, 3)).astype(float)
-    fits = [
-        estimator(2, solver="batch", stopping=stopping, tol=tol, max_iter=2000, random_state=0).fit(
-            X
-        )
-        for tol in (1e-2, 1e-5)
-    ]
-    assert all(fit.converged_ for fit in fits)
-    assert fits[0].n_iter_ < fits[1].n_iter_
-    for fit, tol in zip(fits, (1e-2, 1e-5), strict=True):
-        if stopping == "kl":
-            divergences = [step.kl_divergence for step in fit.history_]
-            assert divergences[-1] < tol <= min(divergences[:-1], default=np.inf)
-        else:
-            changes = np.abs(np.diff(fit.lower_bounds_))
-            assert changes[-1] < tol <= min(changes[:-1], default=np.inf)
-
-
-@pytest.mark.parametrize("stopping", STOPPING_RULES)
 def test_a_fit_that_ends_too_early_says_how_far_it_came(stopping, rng):
     X = rng.standard_normal((200, 2))
     mixture = GaussianMixture(
@@ -181,17 +160,3 @@ def test_what_the_latest_values_foretell(values, tol, rate, n_passes):
 def test_a_rate_that_is_hardly_below_1_takes_long():
     rate, n_passes = expected_passes([1.0, math.nextafter(1.0, 0.0)], 5e-324)
     assert rate < 1.0 and 6e18 < n_passes < 7e18
-
-
-@pytest.mark.parametrize("stopping", ["likelihood", "kl"])
-@pytest.mark.parametrize("estimator", [GaussianMixture, PoissonMixture])
-def test_what_is_foretold_half_way_comes_about(estimator, stopping, rng):
-    X = rng.poisson(rng.choice([3.0, 9.0], (500, 1)), (500, 3)).astype(float)
-    fit = estimator(
-        2, solver="batch", stopping=stopping, tol=1e-9, max_iter=5000, random_state=0
-    ).fit(X)
-    gains = np.diff(fit.lower_bounds_)
-    values = [s.kl_divergence for s in fit.history_] if stopping == "kl" else gains.tolist()
-    half = len(values) // 2
-    _, foretold = expected_passes(values[:half], 1e-9)
-    assert (len(values) - half) / 1.5 <= foretold <= 1.5 * (len(values) - half)

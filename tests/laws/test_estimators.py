@@ -67,18 +67,6 @@ def test_starts_do_not_depend_on_the_number_of_threads(case, rng):
     assert_identical(state_of(two), state_of(one))
 
 
-@without_priors
-def test_scaled_weights_change_nothing_but_the_rows_seen(case, rng):
-    X, y = case.data(rng, 200)
-    # Unbiased moments, which compound Dirichlets start from, depend on the number of rows.
-    given = "alpha_init" if "alpha_init" in case().get_params() else "init"
-    arguments = {given: centres(X, y), "solver": "batch", "max_iter": 10, "tol": 0.0}
-    plain = case(**arguments).fit(X)
-    scaled = case(**arguments).fit(X, sample_weight=np.full(200, 2.5))
-    assert_close(scaled.model_, plain.model_, rtol=1e-7, atol=1e-9)
-    assert (plain.n_samples_seen_, scaled.n_samples_seen_) == (200, 500)
-
-
 # ---------------------------------------------------------------------------------------- labels
 
 

@@ -137,41 +137,26 @@ def test_components_keep_what_no_value_tells(kind, solver, rng):
     assert not np.isclose(parameters.mean[k, 0], 20.0, atol=1e-6)
 
 
-@pytest.mark.parametrize("make", [GaussianMixture, StudentTMixture])
 @pytest.mark.parametrize("kind", ["full", "tied"])
-def test_few_rows_with_many_gaps_determine_a_mixture(make, kind, rng):
-    mixture, d = make(3, covariance_type=kind, random_state=0), 7
+@pytest.mark.parametrize("student", [False, True])
+def test_few_rows_with_many_gaps_determine_components(student, kind, rng):
+    """Of mixtures, and of hidden Markov models, whose penalty is that of a mixture of the rows."""
+    settings, d = {"covariance_type": kind, "random_state": 0}, 7
+    models = [GaussianMixture(3, **settings), GaussianHMM(3, **settings)]
+    if student:
+        of_chains = HMM(3, family=f"student_t_{kind}", prior="auto", random_state=0)
+        models = [StudentTMixture(3, **settings), of_chains]
     roots = rng.normal(size=(3, d, d))
     X = np.concatenate([8.0 * k + rng.normal(size=(80, d)) @ roots[k] for k in range(3)])
     rows, held_out = with_gaps(X[::2], rng, 0.5), X[1::2]
-    without = clone(mixture).set_params(prior=None).fit(rows).score(held_out)
-    assert mixture.fit(rows).score(held_out) > max(without, -10.0 * d)
-    # With whole rows "auto" is no prior.
-    wholes = [clone(mixture).set_params(prior=p).fit(X).model_ for p in ("auto", None)]
-    assert_identical(wholes[0].parameters, wholes[1].parameters)
-
-
-@pytest.mark.parametrize("kind", ["full", "tied"])
-@pytest.mark.parametrize("student", [False, True])
-def test_few_rows_with_many_gaps_determine_a_hidden_markov_model(student, kind, rng):
-    if student:
-        model = HMM(3, family=f"student_t_{kind}", prior="auto", random_state=0)
-        of_rows = StudentTMixture
-    else:
-        model = GaussianHMM(3, covariance_type=kind, random_state=0)
-        of_rows = GaussianMixture
-    d, roots = 7, rng.normal(size=(3, 7, 7))
-    X = np.concatenate([8.0 * k + rng.normal(size=(80, d)) @ roots[k] for k in range(3)])
-    rows, held_out = with_gaps(X[::2], rng, 0.5), X[1::2]
-    without = clone(model).set_params(prior=None).fit(rows).score(held_out)
-    assert model.fit(rows).score(held_out) > max(without, -10.0 * d * len(held_out))
-    # The penalty is that of a mixture of the same rows.
-    mixture = of_rows(3, covariance_type=kind, random_state=0).fit(rows)
-    spreads = (fit.model_.family.spread for fit in (model, mixture))
+    for model, n in zip(models, (1, len(held_out)), strict=True):
+        without = clone(model).set_params(prior=None).fit(rows).score(held_out)
+        assert model.fit(rows).score(held_out) > max(without, -10.0 * d * n)
+        # With whole rows "auto" is no prior.
+        wholes = [clone(model).set_params(prior=p).fit(X).model_ for p in ("auto", None)]
+        assert_identical(wholes[0].parameters, wholes[1].parameters)
+    spreads = (model.model_.family.spread for model in models)
     assert_close(*(np.append(*spread) for spread in spreads), rtol=1e-12)
-    # Without gaps there is none.
-    wholes = [clone(model).set_params(prior=p).fit(X).model_ for p in ("auto", None)]
-    assert_identical(wholes[0].parameters, wholes[1].parameters)
 
 
 def test_gaps_penalise_covariances_of_hidden_markov_models_however_they_start(rng):

@@ -6,11 +6,7 @@ import polars as pl
 import pytest
 from cases.comparing import assert_identical
 from cases.sequence_cases import (
-    N_STATES,
-    accuracy,
-    all_estimators,
     all_models,
-    finite_estimators,
     flat,
 )
 from cases.states import state_of
@@ -72,26 +68,3 @@ def test_arrays_of_one_dimension_are_sequences_of_symbols(make, rng):
         assert_identical(model.predict(form), states)
     found, same = (DistributedEM(model, n_shards=2).fit(data).estimator_ for data in (X, columns))
     assert_identical(state_of(found), state_of(same))
-
-
-@all_estimators
-def test_labels_name_the_states(case, rng):
-    X, y = case.data(rng, 40)
-    for permutation in ([0, 1, 2], [2, 0, 1]):
-        named = [np.take(permutation, states) for states in y]
-        assert accuracy(named, case(**case.labelled).fit(X, named).predict(X)) > 0.9
-        few = [np.where(rng.random(len(states)) < 0.3, states, -1) for states in named]
-        assert accuracy(named, case(**case.labelled).fit(X, few).predict(X)) > 0.85
-
-
-@finite_estimators
-def test_known_states_are_counted(case, rng):
-    X, y = case.data(rng, 40)
-    hmm = case(solver="batch", **case.labelled).fit(X, y)
-    moves = np.zeros((N_STATES, N_STATES))
-    for states in y:
-        np.add.at(moves, (states[:-1], states[1:]), 1.0)
-    moves = case.moves(moves / moves.sum(axis=1, keepdims=True))
-    assert_allclose(hmm.transmat_, moves, rtol=1e-9)
-    starts = np.bincount([states[0] for states in y], minlength=N_STATES)
-    assert_allclose(hmm.startprob_, starts / len(y), rtol=1e-9)

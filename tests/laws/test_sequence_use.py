@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from cases.comparing import assert_close, assert_identical
-from cases.sequence_cases import N_STATES, all_estimators, all_models
-from cases.states import state_of
-from cases.streams import AT_ONCE
+from cases.comparing import assert_identical
+from cases.sequence_cases import all_estimators, all_models
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
@@ -65,50 +63,3 @@ def test_a_live_filter_is_filter_row_by_row(case, rng):
         found = [live.update(row) for row in sequence]
         assert_allclose(found, hmm.filter(sequence), rtol=1e-9, atol=1e-14)
         assert live.n_steps == len(sequence)
-
-
-@all_models
-def test_parameters_set_in_mid_stream_are_used(case, rng):
-    X, _ = case.data(rng)
-    hmm = case(schedule="constant", eta0=0.5, solver=AT_ONCE)
-    hmm.partial_fit(X[:10]).partial_fit(X[10:15])
-    assert hmm.history_[-1].eta == 0.5
-    hmm.set_params(eta0=0.1).partial_fit(X[15:])
-    assert hmm.history_[-1].eta == 0.1
-    before = state_of(hmm)
-    for wrong in ({"eta0": 0.0}, {"eta0": 0.1, case.size: 4}):
-        # Masks may be of another size than the new one.
-        with pytest.raises(ValueError, match=rf"{next(reversed(wrong))}|params.*\(4, 4\)"):
-            hmm.set_params(**wrong).partial_fit(X)
-    assert_identical(state_of(hmm), before)
-
-
-@all_models
-def test_a_failed_call_leaves_the_estimator_as_it_was(case, rng):
-    X, _ = case.data(rng)
-    going_on = {} if case.ends_by_itself else {"continues": True}
-    hmm = case().fit(X).partial_fit(X[:5], **going_on)
-    before = state_of(hmm)
-    wide = [np.hstack([sequence, sequence]) for sequence in X]
-    for call in (hmm.fit, hmm.partial_fit):
-        for bad in (wide, [X[0], wide[1]], [X[0], X[1][:0]], np.full((3, X[0].shape[1]), np.nan)):
-            if bad is wide and call == hmm.fit:
-                continue  # a fit begins anew
-            if isinstance(bad, np.ndarray) and call == hmm.partial_fit:
-                continue  # rows that nobody observed are time that passes
-            with pytest.raises(ValueError, match=type(hmm).__name__):
-                call(bad)
-            assert_identical(state_of(hmm), before)
-    assert hmm.n_features_in_ == X[0].shape[1]
-
-
-@all_estimators
-def test_priors_hold_states_back(case, rng):
-    """With a strong prior on the rows of the transitions they hardly move from it."""
-    X, _ = case.data(rng)
-    prior = np.full((N_STATES, N_STATES + case.ends_by_itself), 1e6)
-    hmm = case(transmat_prior=prior, startprob_prior=1e6).fit(X)
-    assert_allclose(hmm.startprob_, 1 / N_STATES, atol=1e-3)
-    uniform = np.full((N_STATES, N_STATES), 1 / prior.shape[1])
-    assert_allclose(hmm.transmat_, case.moves(uniform), atol=1e-3)
-    assert_close(hmm.partial_fit(X[:3]).startprob_, np.full(N_STATES, 1 / N_STATES), atol=1e-2)

@@ -226,17 +226,6 @@ def test_a_prior_that_changes_acts_from_the_next_batch_on(rng):
     assert_allclose(learner.probabilities_[0], counts / counts.sum(), rtol=1e-12)
 
 
-def test_forgetting_follows_a_source_that_moves(rng):
-    before, after = rng.poisson(3.0, (2000, 1)), rng.poisson(9.0, (900, 1))
-    found = []
-    for solver in (BayesianOnline(forgetting=0.8), BayesianOnline()):
-        learner = PoissonMixture(1, solver=solver, random_state=0)
-        stream(learner, [*np.split(before, 20), *np.split(after, 45)])
-        found.append(learner.rates_.item())
-    assert found[0] == pytest.approx(9.0, abs=0.7)
-    assert found[1] == pytest.approx((2000 * 3.0 + 900 * 9.0) / 2900, abs=0.2)
-
-
 @pytest.mark.parametrize("learn", ["fit", "partial_fit"])
 def test_rates_that_were_set_have_no_say_and_the_user_is_told(learn, rng):
     learner = PoissonMixture(solver="bayesian", eta0=0.5)

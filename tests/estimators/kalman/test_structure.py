@@ -296,6 +296,16 @@ def test_periods_of_cycles_are_found(rng):
     assert names == ["cycle 16", "cycle 5"]
 
 
+def test_a_start_has_the_periods_of_the_spectrum_and_the_best_weights(rng):
+    turns, u = 2.0 * np.pi * np.arange(200) / [[16.0], [5.0]], rng.normal(size=(200, 2))
+    X = np.cos(turns).T @ [[3.0], [2.0]] + 0.5 * rng.normal(size=(200, 1)) + u @ [[20.0], [-10.0]]
+    structure = [Level(fixed=True), Cycle(), Cycle(), Inputs()]
+    start = KalmanFilter(structure=structure, max_iter=0).fit(X, inputs=u)
+    # Of cycles that fade, those nearby are as likely.
+    assert_allclose(periods(start), [5.0, 16.0], rtol=0.15)
+    assert_allclose(start.observation_input_weights_, [[20.0, -10.0]], rtol=0.1)
+
+
 def test_of_cycles_of_known_periods_rates_and_noise_are_learnt(rng):
     X = draw_cycle(rng)
     kalman = KalmanFilter(structure=Level() + Cycle(16.0), tol=1e-9).fit(X)

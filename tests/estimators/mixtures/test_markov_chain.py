@@ -248,16 +248,6 @@ def test_what_is_neither_sequences_nor_counts(arguments, message, rng):
 # ----------------------------------------------------------------------------------------- in use
 
 
-def test_sequences_are_drawn_from_the_chains(rng):
-    fitted = mixture(max_iter=50).fit(sequence_clusters(rng, np.arange(600) % 2))
-    X, y = fitted.sample(4000, lengths=30)
-    assert {part.shape for part in X} == {(30, 1)}
-    labelled = mixture(solver="batch", semi_supervised=True).fit(X, y)
-    assert_allclose(labelled.weights_, fitted.weights_, atol=0.03)
-    assert_allclose(labelled.startprob_, fitted.startprob_, atol=0.05)
-    assert_allclose(labelled.transmat_, fitted.transmat_, atol=0.02)
-
-
 def test_rates_of_streams_fit_themselves_to_the_lengths(rng):
     """As many symbols as there are parameters determine the model; most columns are 0."""
     first = sequence_clusters(rng, np.zeros(50, dtype=int))
