@@ -66,26 +66,23 @@ def test_the_rate_is_that_of_em(fitted):
     assert_allclose((gaps[1] / gaps[0]) ** 0.1, rate, atol=0.015)
 
 
-def test_scores_of_priors_are_derivatives_of_their_divergence(rng):
-    family, prior = Laplace(), Laplaces(rng.normal(size=(2, 3)), rng.uniform(0.5, 2.0, (2, 3)))
-    parameters = Laplaces(rng.normal(size=(2, 3)), rng.uniform(0.5, 2.0, (2, 3)))
-    weights, tangents = np.array([3.0, 0.7]), LaplaceTangents(family, parameters)
-    v, step = rng.standard_normal((2, 6)), 1e-5
-    ahead, behind = (
-        -weights @ family.kl_divergence(prior, tangents.moved(sign * step * v)) for sign in (1, -1)
-    )
-    score = tangents.score(family.own_statistics(prior, weights))
-    assert_allclose((score * v).sum(), (ahead - behind) / (2.0 * step), rtol=1e-6)
-    assert_allclose(tangents.effective_counts(family.own_statistics(prior, weights))[:, 0], weights)
-
-
-def test_scores_of_rows_are_derivatives_of_their_density(rng):
+def test_scores_are_derivatives_of_densities_of_rows_and_of_divergences_of_priors(rng):
     family, X = Laplace(), rng.standard_normal((40, 2))
-    parameters = Laplaces(rng.normal(size=(2, 2)), rng.uniform(0.5, 2.0, (2, 2)))
-    shares, tangents = rng.random((40, 2)), LaplaceTangents(family, parameters)
-    v, step = rng.standard_normal((2, 4)), 1e-7
-    ahead, behind = (
-        (shares * family.log_density(tangents.moved(sign * step * v), X)).sum() for sign in (1, -1)
+    parameters, prior = (
+        Laplaces(rng.normal(size=(2, 2)), rng.uniform(0.5, 2.0, (2, 2))) for _ in range(2)
     )
-    score = tangents.score(family.expected_statistics(X, shares))
-    assert_allclose((score * v).sum(), (ahead - behind) / (2.0 * step), rtol=1e-6)
+    shares, weights = rng.random((40, 2)), np.array([3.0, 0.7])
+    tangents, v = LaplaceTangents(family, parameters), rng.standard_normal((2, 4))
+    own = family.own_statistics(prior, weights)
+    for statistics, step, value in (
+        (own, 1e-5, lambda moved: -weights @ family.kl_divergence(prior, moved)),
+        (
+            family.expected_statistics(X, shares),
+            1e-7,
+            lambda moved: (shares * family.log_density(moved, X)).sum(),
+        ),
+    ):
+        ahead, behind = (value(tangents.moved(sign * step * v)) for sign in (1, -1))
+        score = (tangents.score(statistics) * v).sum()
+        assert_allclose(score, (ahead - behind) / (2.0 * step), rtol=1e-6)
+    assert_allclose(tangents.effective_counts(own)[:, 0], weights)

@@ -24,44 +24,32 @@ def statespace():
     return import_module("statsmodels.tsa.api")
 
 
-def test_local_level(statespace, rng):
-    y = np.cumsum(0.5 * rng.standard_normal(400)) + rng.standard_normal(400)
+@pytest.mark.parametrize("is_level", [True, False], ids=["level", "autoregression"])
+def test_a_state_in_noise(is_level, statespace, rng):
+    state, rate, spread = np.zeros(600), 1.0 if is_level else 0.8, 0.5 if is_level else 1.0
+    for t in range(1, 600):
+        state[t] = rate * state[t - 1] + spread * rng.standard_normal()
+    y = state + rng.standard_normal(600)
+    y[rng.random(600) < 0.05] = np.nan
+    names = ["transition_matrices", "observation_covariance", "transition_covariance"][is_level:]
+    known = {"transition_matrices": [[1.0]]} if is_level else {}
+    start = {"initial_state_mean": [0.0], "initial_state_covariance": [[3.0]]}
     kalman = KalmanFilter(
-        1, transition_matrices=[[1.0]], observation_matrices=[[1.0]],
-        initial_state_mean=[0.0], initial_state_covariance=[[1e6]],
-        em_vars=["transition_covariance", "observation_covariance"], **EXACT,
-    ).fit(y[:, None])  # fmt: skip
-    theirs = statespace.UnobservedComponents(y, "llevel")
-    theirs.ssm.initialize_known(np.zeros(1), np.array([[1e6]]))
+        1, observation_matrices=[[1.0]], random_state=0, em_vars=names, **start, **known, **EXACT
+    ).fit(y[:, None])
+    theirs = (
+        statespace.UnobservedComponents(y, "llevel")
+        if is_level
+        else statespace.SARIMAX(y, order=(1, 0, 0), measurement_error=True)
+    )
+    theirs.ssm.initialize_known(np.zeros(1), np.array([[3.0]]))
     theirs.loglikelihood_burn = 0
     found = standard_errors(kalman, y[:, None])
-    names = "observation_covariance_", "transition_covariance_"
-    x = np.concatenate([found.estimates[name].ravel() for name in names])
+    x, ours = (
+        np.concatenate([part[f"{name}_"].ravel() for name in names])
+        for part in (found.estimates, found.errors)
+    )
     assert_allclose(theirs.loglike(x), kalman.score(y[:, None]), rtol=1e-9)
-    assert_allclose(theirs.fit(x, disp=0).params, x, rtol=1e-3)
-    ours = np.concatenate([found.errors[name].ravel() for name in names])
-    assert_allclose(ours, errors_of(theirs.loglike, x), rtol=1e-4)
-
-
-def test_autoregression_in_noise(statespace, rng):
-    state = np.zeros(600)
-    for t in range(1, 600):
-        state[t] = 0.8 * state[t - 1] + rng.standard_normal()
-    y = state + 0.7 * rng.standard_normal(600)
-    y[rng.random(600) < 0.05] = np.nan
-    kalman = KalmanFilter(
-        1, observation_matrices=[[1.0]], initial_state_mean=[0.0],
-        initial_state_covariance=[[3.0]], random_state=0,
-        em_vars=["transition_matrices", "transition_covariance", "observation_covariance"],
-        **EXACT,
-    ).fit(y[:, None])  # fmt: skip
-    theirs = statespace.SARIMAX(y, order=(1, 0, 0), measurement_error=True)
-    theirs.ssm.initialize_known(np.zeros(1), np.array([[3.0]]))
-    found = standard_errors(kalman, y[:, None])
-    names = "transition_matrices_", "observation_covariance_", "transition_covariance_"
-    x = np.concatenate([found.estimates[name].ravel() for name in names])
-    assert_allclose(theirs.loglike(x), kalman.score(y[:, None]), rtol=1e-9)
-    ours = np.concatenate([found.errors[name].ravel() for name in names])
     assert_allclose(ours, errors_of(theirs.loglike, x), rtol=1e-4)
 
 

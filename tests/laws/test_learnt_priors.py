@@ -48,29 +48,17 @@ def test_a_heavy_prior_stays_what_it_was(case, rng):
 
 
 @all_estimators
-def test_streams_take_it_and_go_on_after_pickling(case, rng):
+def test_streams_and_clones_take_it_whatever_becomes_of_what_it_was_learnt_by(case, rng):
     yesterday, X = yesterdays(case, rng), case.data(rng, 40)[0]
-    today = todays(case, yesterday.as_prior(10.0)).partial_fit(X[:20])
+    today, before = todays(case, yesterday.as_prior(10.0), max_iter=2), arrays(yesterday.model_)
+    before = copy.deepcopy(before)
+    twin = clone(today)
+    yesterday.partial_fit(X)
+    assert_identical(arrays(twin.prior.model), before)
+    assert_identical(twin.fit(X).model_, clone(today).fit(X).model_)
+    today.partial_fit(X[:20])
     resumed = pickle.loads(pickle.dumps(today))
     assert_identical(resumed.partial_fit(X[20:]).model_, today.partial_fit(X[20:]).model_)
-
-
-@all_estimators
-def test_clones_keep_what_was_learnt(case, rng):
-    yesterday, X = yesterdays(case, rng), case.data(rng, 40)[0]
-    today = todays(case, yesterday.as_prior(10.0), max_iter=2)
-    twin = clone(today)
-    assert_identical(arrays(twin.prior.model), arrays(yesterday.model_))
-    assert_identical(twin.fit(X).model_, today.fit(X).model_)
-
-
-@all_estimators
-def test_what_it_was_learnt_by_goes_its_own_way(case, rng):
-    yesterday, X = yesterdays(case, rng), case.data(rng, 40)[0]
-    prior = yesterday.as_prior(10.0)
-    before = copy.deepcopy(prior)
-    yesterday.partial_fit(X)
-    assert_identical(arrays(prior.model), arrays(before.model))
 
 
 def test_it_adds_to_the_hyperparameters_of_weights(rng):

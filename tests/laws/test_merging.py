@@ -195,28 +195,19 @@ def test_a_merged_estimator_learns_on_also_after_pickling(case, rng):
 
 
 @numbered_estimators
-def test_alignment_undoes_other_numbers_of_the_states(case, rng):
+def test_members_that_do_not_correspond_are_aligned_by_themselves(case, rng):
     a, b, c = apart(case, rng)
-    expected = combine_estimators([a, b, c], align=True)
+    expected = {align: combine_estimators([a, b, c], align=align) for align in (True, "auto")}
+    assert expected["auto"].aligned_members_ == [False, False, False]
+    unaligned = combine_estimators([a, b, c], align=False)
+    assert_close(unaligned.model_, expected["auto"].model_, rtol=0.0)
     state = b._fitted.state
     model = renumbered(state.model, np.array([1, 2, 0]))
     b._fitted = b._fitted._replace(state=state._replace(model=model))
-    assert_close(combine_estimators([a, b, c], align=True).model_, expected.model_, rtol=1e-10)
-
-
-@numbered_estimators
-def test_members_that_do_not_correspond_are_aligned_by_themselves(case, rng):
-    a, b, c = apart(case, rng)
-    expected = combine_estimators([a, b, c])
-    assert expected.aligned_members_ == [False, False, False]
-    assert_close(combine_estimators([a, b, c], align=False).model_, expected.model_, rtol=0.0)
-    state = b._fitted.state
-    b._fitted = b._fitted._replace(
-        state=state._replace(model=renumbered(state.model, np.array([1, 2, 0])))
-    )
-    found = combine_estimators([a, b, c])
+    for align, merged in expected.items():
+        found = combine_estimators([a, b, c], align=align)
+        assert_close(found.model_, merged.model_, rtol=1e-10)
     assert found.aligned_members_ == [False, True, False]
-    assert_close(found.model_, expected.model_, rtol=1e-10)
 
 
 @all_estimators

@@ -63,14 +63,6 @@ def test_topics_are_found(way, rng):
     assert model.topic_word_prior_ == 1.0 / 3.0
 
 
-@all_ways
-def test_single_precision_stays(way, rng):
-    X, _ = documents(rng, 60)
-    double, single = (lda(**{**way, "max_iter": 3}).fit(X.astype(t)) for t in ("f8", "f4"))
-    assert single.components_.dtype == single.transform(X.astype("f4")).dtype == "f4"
-    assert_identical(single.model_, double.model_)
-
-
 def test_a_stream_finds_the_topics(rng):
     X, _ = documents(rng, 2000)
     stream, at_once = lda(), lda(solver=AT_ONCE)
