@@ -214,11 +214,15 @@ def check_offsets(offsets, n, what, least):
         )
 
 
+class NoStartError(ValueError):
+    """Data are too few to start from."""
+
+
 def check_columns(X):
-    """Raise ValueError if a column has nothing but NaN."""
+    """Raise NoStartError if a column has nothing but NaN."""
     empty = np.flatnonzero(np.isnan(X).all(axis=0))
     if len(empty):
-        raise ValueError(f"Feature {empty[0]} of X has no value to start from: pass more rows.")
+        raise NoStartError(f"Feature {empty[0]} of X has no value to start from: pass more rows.")
 
 
 def check_threads(n_threads):

@@ -115,9 +115,8 @@ class JoblibExecutor:
         counts = [n_entries(number, self.names, *part) for number, part in enumerate(self.source)]
         self.numbers, self.firsts = nonempty(counts)
 
-    def begin(self, estimator):
-        """Return the estimator at its start, from the first shard."""
-        number = self.numbers[0]
+    def begin(self, estimator, number):
+        """Return the estimator at its start, from the shard of this number."""
         return begin(estimator, number, self.names, *self.source[number])
 
     def prepare(self, template):
@@ -190,12 +189,10 @@ class DaskExecutor:
 
         self.numbers, self.firsts = nonempty(self._insisting(compute))
 
-    def begin(self, estimator):
-        number = self.numbers[0]
-
+    def begin(self, estimator, number):
         def compute():
-            first = [column[number] for column in self.futures]
-            start = self.client.submit(begin, estimator, number, self.names, *first, pure=False)
+            shard = [column[number] for column in self.futures]
+            start = self.client.submit(begin, estimator, number, self.names, *shard, pure=False)
             return self._fetched([start], [number])[0]
 
         return self._insisting(compute)

@@ -50,12 +50,10 @@ class SparkExecutor:
         places, self.firsts = nonempty([*counts.values()])
         self.numbers = [[*counts][place] for place in places]
 
-    def begin(self, estimator):
-        """Return the estimator at its start, from the first shard."""
-        names, first = self.names, self.numbers[:1]
-        shard = _chosen(self.shards, first)
-        found = self._results(shard, lambda number, x: begin(estimator, number, names, *x))
-        return found[first[0]]
+    def begin(self, estimator, number):
+        """Return the estimator at its start, from the shard of this number."""
+        names, shard = self.names, _chosen(self.shards, [number])
+        return self._results(shard, lambda i, x: begin(estimator, i, names, *x))[number]
 
     def prepare(self, template):
         """Convert the shards, which Spark keeps then; return their sizes and weights."""

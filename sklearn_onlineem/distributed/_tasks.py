@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
+from sklearn_onlineem._checks import NoStartError
 from sklearn_onlineem._values import average, n_bytes
 from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.schedules import rate_of
@@ -98,7 +99,7 @@ def error_context(number):
     try:
         yield
     except Exception as error:
-        if type(error) in (TypeError, ValueError):
+        if type(error) in (TypeError, ValueError, NoStartError):
             raise type(error)(f"DistributedEM: shard {number}: {error}") from error
         error.add_note(f"DistributedEM: shard {number} raised this.")
         raise
@@ -130,7 +131,7 @@ def prepare(estimator, number, first, names, *values):
         reader = estimator._input()
         data = reader.read(**dict(zip(names, values, strict=True)))
         if reader.attributes:
-            raise ValueError("y has labels, but the first shard has none; it defines the classes.")
+            raise ValueError("y has labels, which the shard that EM starts from must have, too.")
         if not len(data):
             raise ValueError("nothing of it was observed; leave it out.")
     return data.numbered_from(first)

@@ -16,6 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from sklearn_onlineem._checks import NoStartError
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.distributed._executors import DaskExecutor, JoblibExecutor
 from sklearn_onlineem.distributed._modes import (
@@ -91,7 +92,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         A mixture, a hidden Markov model or another estimator of this library. Its parameters set
         how it learns (`max_iter`, `tol`, `batch_size`, `eta0`, ...), except `solver`, which `mode`
         replaces, unless it is "stochastic". Its model is the start if it is fitted or known and has
-        ``warm_start=True``; else the first shard provides the start.
+        ``warm_start=True``; else the first shard that is enough to start from provides the start.
     mode : {"batch", "synchronous", "asynchronous"}, default="batch"
         "batch": rounds of batch EM until `tol`, or `max_iter` ones of stochastic EM, if this is the
         solver of the estimator. "synchronous": learners are merged after every
@@ -133,8 +134,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
 
     Notes
     -----
-    Symbols that the first shard lacks are unknown to an :class:`~sklearn_onlineem.EditDistance`
-    without `alphabet`.
+    Symbols that the shard of the start lacks are unknown to an
+    :class:`~sklearn_onlineem.EditDistance` without `alphabet`.
 
     References
     ----------
@@ -390,7 +391,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             # A copy keeps the model that is known, or fitted.
             resumes_own = self.estimator.warm_start and self.estimator.__sklearn_is_fitted__()
             begun = copy.deepcopy(self.estimator) if resumes_own else clone(self.estimator)
-            estimator = executor.begin(_for_workers(begun))
+            estimator = _begun(executor, _for_workers(begun))
         estimator.set_params(**parameters)
         if resumes:
             estimator._check_structure(RELEARNT)
@@ -484,6 +485,17 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         transformed : ndarray of shape (n_samples, n_features_out), or list
         """
         return self._delegated("transform", X, arguments)
+
+
+def _begun(executor, estimator):
+    """Return the estimator at its start, from the first shard that has one."""
+    refusals = []
+    for number in executor.numbers:
+        try:
+            return executor.begin(estimator, number)
+        except NoStartError as error:
+            refusals.append(error)
+    raise refusals[0]
 
 
 def _for_workers(estimator):

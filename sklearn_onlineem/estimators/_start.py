@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.random import sample_without_replacement
 
-from sklearn_onlineem._checks import check_columns, check_number, finite_start
+from sklearn_onlineem._checks import NoStartError, check_columns, check_number, finite_start
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import Where
 from sklearn_onlineem._values import components, side_by_side
@@ -347,7 +347,7 @@ class ClusterInitialiser(Initialiser):
         if len(rows) < n_components:
             names = ", ".join(names_instead_of_clusters(self.estimator, self.family))
             instead = f", or all of the initial parameters: {names}" if names else ""
-            raise ValueError(
+            raise NoStartError(
                 f"at least n_components={n_components} rows are needed to start from, got"
                 f" n_samples={len(rows)}. Pass more rows{instead}."
             )

@@ -109,7 +109,7 @@ def test_documents_are_numbered_through_all_shards(n_shards, X):
     shards = [X[:0], *cut({"X": X}, n_shards, estimator)["X"], X[:0]]
     executor = JoblibExecutor({"X": shards}, None)
     executor.open()
-    executor.prepare(executor.begin(clone(estimator)))
+    executor.prepare(executor.begin(clone(estimator), executor.numbers[0]))
     assert_array_equal(Documents.concatenate(executor.data).numbers, np.arange(60))
 
 

@@ -264,13 +264,26 @@ def test_empty_shards_are_left_out(rng):
     for parts in (shards, [part for part in shards if len(part)]):
         executor = JoblibExecutor({"X": parts}, None)
         executor.open()
-        start = executor.begin(clone(estimator))
+        start = executor.begin(clone(estimator), executor.numbers[0])
         executor.prepare(start)
         models.append(start.model_)
         assert executor.data[0].X.shape == (20, 4)
     assert_identical(*models)
     with pytest.raises(ValueError, match="all shards are empty"):
         JoblibExecutor({"X": [X[:0]]}, None).open()
+
+
+def test_the_first_shard_that_is_enough_provides_the_start(rng):
+    few, lacking, *rest = np.split(rng.normal(size=(300, 2)), [2, 30, 90])
+    lacking[:, 1] = np.nan
+    mixture = GaussianMixture(3, max_iter=0, random_state=0)
+    found = DistributedEM(mixture).fit([few, lacking, *rest]).estimator_
+    start = set_start(clone(mixture), rest[0]).model_
+    assert_identical(found.model_, start)
+    with pytest.raises(ValueError, match="shard 0: GaussianMixture: at least n_components=3 rows"):
+        DistributedEM(mixture).fit([few, lacking])
+    with pytest.raises(ValueError, match="shard 1: .*infinity"):
+        DistributedEM(mixture).fit([few, np.full((9, 2), np.inf), *rest])
 
 
 @all_wrappers

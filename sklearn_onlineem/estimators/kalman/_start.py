@@ -11,7 +11,7 @@ import numpy as np
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_onlineem._checks import check_columns
+from sklearn_onlineem._checks import NoStartError, check_columns
 from sklearn_onlineem.data.sequences import Sequences, SequencesWithInputs
 from sklearn_onlineem.estimators._start import Initialiser, climbed, likeliest
 from sklearn_onlineem.estimators.kalman._system import SHAPES, System, varying_names
@@ -87,7 +87,7 @@ class SystemInitialiser(Initialiser):
     def estimated(self, data, random_state):
         system = self.system
         if data.n_rows < system.n_states and not system.n_of_column:
-            raise ValueError(
+            raise NoStartError(
                 f"at least n_dim_state={system.n_states} rows are needed to start from, got"
                 f" n_samples={data.n_rows}. Pass more rows, or initial values of all arrays that"
                 " are learnt."

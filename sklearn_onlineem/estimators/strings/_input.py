@@ -6,6 +6,7 @@ from itertools import compress, islice
 
 import numpy as np
 
+from sklearn_onlineem._checks import NoStartError
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.data.strings import StringPairs, Strings
 from sklearn_onlineem.estimators.threads import threads_for
@@ -197,7 +198,7 @@ class PairsInput:
         else:
             codes = codes_of(self._estimator.alphabet, "alphabet")
         if not codes:
-            raise ValueError("X has no symbols: all strings are empty.")
+            raise NoStartError("X has no symbols: all strings are empty.")
         self.attributes = {
             "symbols_": list(codes),
             "_codes": codes,
