@@ -17,23 +17,12 @@ VALUES = [
     {"em.Constant": {"eta0": 1.0}}, {"statistics.Sums": {"weight": {"array": 0}, "total": 1.0}},
 ]  # fmt: skip
 CHANGES = [
-    lambda a: a[:-1],
-    lambda a: np.concatenate([a, a]),
-    lambda a: a[None],
-    lambda a: a.reshape(-1),
-    lambda a: a.astype("f4"),
-    lambda a: a.astype("i8"),
-    lambda a: a.astype("i4"),
-    lambda a: a.astype("c16"),
-    lambda a: a.astype("U8"),
-    lambda a: a.astype(">f8"),
-    lambda a: np.zeros_like(a),
-    lambda a: -a,
-    lambda a: a + 1,
-    lambda a: a * 0 + 10**9,
-    lambda a: a * np.nan,
-    lambda a: a[:0],
-]
+    lambda a: a[:-1], lambda a: np.concatenate([a, a]), lambda a: a[None], lambda a: a.reshape(-1),
+    lambda a: a.astype("f4"), lambda a: a.astype("i8"), lambda a: a.astype("i4"),
+    lambda a: a.astype("c16"), lambda a: a.astype("U8"), lambda a: a.astype(">f8"),
+    lambda a: np.zeros_like(a), lambda a: -a, lambda a: a + 1, lambda a: a * 0 + 10**9,
+    lambda a: a * np.nan, lambda a: a[:0],
+]  # fmt: skip
 
 
 def parts_of(content):

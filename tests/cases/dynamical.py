@@ -21,15 +21,9 @@ from sklearn_onlineem.models.kalman.regression import Regression
 
 # Parts of the model, and their parameters.
 PARAMETERS = (
-    "initial__offset",
-    "initial__covariance",
-    "transitions__matrix",
-    "transitions__offset",
-    "transitions__covariance",
-    "emissions__matrix",
-    "emissions__offset",
-    "emissions__covariance",
-)
+    "initial__offset", "initial__covariance", "transitions__matrix", "transitions__offset",
+    "transitions__covariance", "emissions__matrix", "emissions__offset", "emissions__covariance",
+)  # fmt: skip
 ALL = frozenset(PARAMETERS)
 
 

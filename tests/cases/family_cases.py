@@ -595,37 +595,21 @@ def _compound_complete_log_density(old, new, X):
 
 # Values of hyper-parameters that make no prior, in any family that has them; rows have 4 features.
 IMPROPER = {
-    "shape": [0.0, -1.0],
-    "rate": [-1e9],
-    "alpha": [0.0, -500.0],
-    "beta": [0.0, -500.0],
-    "concentration": [0.0, -1.0],
-    "start_concentration": [0.0, -1.0],
-    "pseudo_count": [-5.0],
-    "mean_precision": [-1.0],
-    "scale": [-1.0],
+    "shape": [0.0, -1.0], "rate": [-1e9], "alpha": [0.0, -500.0], "beta": [0.0, -500.0],
+    "concentration": [0.0, -1.0], "start_concentration": [0.0, -1.0], "pseudo_count": [-5.0],
+    "mean_precision": [-1.0], "scale": [-1.0],
     "covariance": [-np.eye(4), np.triu(np.ones((4, 4))), np.eye(3)],
-    "degrees_of_freedom": [3.0, -50.0],
-    "degrees": [SIDE - 1.0, -50.0],
-    "inverse_scale": [-np.eye(SIDE), np.triu(np.ones((SIDE, SIDE)))],
-    "mean_log": [9.0],
+    "degrees_of_freedom": [3.0, -50.0], "degrees": [SIDE - 1.0, -50.0],
+    "inverse_scale": [-np.eye(SIDE), np.triu(np.ones((SIDE, SIDE)))], "mean_log": [9.0],
     "mean_log_det": [9.0],
-}
+}  # fmt: skip
 # Values that make one in the limit, or one whose mode may be at a floor.
 LIMITS = {
-    "shape": [0.5],
-    "rate": [0.0],
-    "alpha": [0.5],
-    "beta": [0.5],
-    "concentration": [0.5],
-    "pseudo_count": [0.0],
-    "mean_precision": [0.0],
-    "scale": [0.0],
-    "covariance": [np.zeros((4, 4))],
-    "degrees_of_freedom": [3.5],
-    "degrees": [SIDE - 0.5],
+    "shape": [0.5], "rate": [0.0], "alpha": [0.5], "beta": [0.5], "concentration": [0.5],
+    "pseudo_count": [0.0], "mean_precision": [0.0], "scale": [0.0],
+    "covariance": [np.zeros((4, 4))], "degrees_of_freedom": [3.5], "degrees": [SIDE - 0.5],
     "inverse_scale": [np.zeros((SIDE, SIDE))],
-}
+}  # fmt: skip
 
 
 def hyperparameters(family):

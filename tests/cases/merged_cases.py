@@ -52,20 +52,11 @@ EXACT = [*NUMBERED, *KALMAN_FILTERS, *SINGLE]
 MERGED = [*EXACT, *TOPICS]
 # One for each way from data to a model and back: laws on what all of these share go over them.
 WAYS = {
-    "GaussianMixture(full)",
-    "PoissonMixture",
-    "CompoundDirichletMixture",
-    "MarkovChainMixture",
-    "LaplaceMixture",
-    "StudentTMixture(full, each)",
-    "GaussianHMM(diag)",
-    "CategoricalHMM",
-    "HMM(gaussian, absorbing)",
-    "KalmanFilter",
-    "CompoundDirichlet",
-    "EditDistance(tied)",
+    "GaussianMixture(full)", "PoissonMixture", "CompoundDirichletMixture", "MarkovChainMixture",
+    "LaplaceMixture", "StudentTMixture(full, each)", "GaussianHMM(diag)", "CategoricalHMM",
+    "HMM(gaussian, absorbing)", "KalmanFilter", "CompoundDirichlet", "EditDistance(tied)",
     "LatentDirichletAllocation(gibbs)",
-}
+}  # fmt: skip
 REPRESENTATIVES = [case for case in MERGED if repr(case) in WAYS]
 # Their fitted attributes can be set.
 KNOWN = MERGED

@@ -103,13 +103,9 @@ def strided(rng, array):
     array = numeric(array)
     doubled = np.repeat(array, 2, axis=-1) if array.ndim else array
     views = [
-        np.asfortranarray(array),
-        doubled[..., ::2],
-        array[::-1] if array.ndim else array,
-        array[..., ::-1],
-        np.broadcast_to(array[:1], array.shape) if array.ndim else array,
-        array.T,
-    ]
+        np.asfortranarray(array), doubled[..., ::2], array[::-1] if array.ndim else array,
+        array[..., ::-1], np.broadcast_to(array[:1], array.shape) if array.ndim else array, array.T,
+    ]  # fmt: skip
     return one_of(rng, views)
 
 
@@ -238,19 +234,15 @@ def frame(rng, array):
     names = [f"c{i}" for i in range(array.shape[1])]
     out = pd.DataFrame(array, columns=names)
     kinds = {
-        "plain": lambda: out,
-        "numbered": lambda: pd.DataFrame(array),
+        "plain": lambda: out, "numbered": lambda: pd.DataFrame(array),
         "reordered": lambda: out[names[::-1]],
         "alike": lambda: out.set_axis(["c"] * len(names), axis=1),
         "object": lambda: out.astype(object),
         "missing": lambda: out.astype("Float64").mask(rng.random(out.shape) < 0.3),
-        "category": lambda: out.astype("category"),
-        "text": lambda: out.astype(str),
+        "category": lambda: out.astype("category"), "text": lambda: out.astype(str),
         "dates": lambda: out.apply(pd.to_datetime, errors="coerce"),
-        "series": lambda: out[names[0]],
-        "empty": lambda: out[:0],
-        "columnless": lambda: out[[]],
-    }
+        "series": lambda: out[names[0]], "empty": lambda: out[:0], "columnless": lambda: out[[]],
+    }  # fmt: skip
     return kinds[one_of(rng, list(kinds))]()
 
 

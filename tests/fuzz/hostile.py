@@ -63,50 +63,19 @@ def recursive_list():
 
 
 JUNK = [
-    lambda: None,
-    lambda: True,
-    lambda: 0,
-    lambda: -1,
-    lambda: 3.7,
-    lambda: float("nan"),
-    lambda: 2j,
-    lambda: "",
-    lambda: "abc",
-    lambda: "\ud800",
-    lambda: b"abc",
-    lambda: bytearray(b"abc"),
-    lambda: memoryview(b"abcdefgh"),
-    lambda: [],
-    lambda: [[]],
-    lambda: [None],
-    lambda: [[], [[]]],
-    lambda: ["a", "b"],
-    lambda: (),
-    lambda: {},
-    lambda: {"a": [1.0, 2.0]},
-    lambda: {1.0, 2.0},
-    lambda: range(5),
-    lambda: (value for value in ([1.0], [2.0])),
-    lambda: iter([1.0, 2.0]),
-    lambda: object(),
-    lambda: object,
-    lambda: len,
-    lambda: np.float64,
-    lambda: np.random.default_rng(0),
-    lambda: array.array("d", [1.0, 2.0]),
-    lambda: pd.Series(["a", None, "c"]),
-    lambda: pd.DataFrame({"a": ["x", "y"], "b": [1, 2]}),
-    lambda: pd.NA,
-    lambda: np.array(["a", "bc"]),
-    lambda: np.array([]),
-    lambda: np.array(None),
-    lambda: np.ma.masked,
-    lambda: sparse.csr_array((0, 0)),
-    lambda: sparse.coo_array(np.ones(3)),
-    lambda: Liar([1.0, 2.0], 5),
-    lambda: Arraylike(np.ones((2, 2)), "raises"),
-    recursive_list,
-]
+    lambda: None, lambda: True, lambda: 0, lambda: -1, lambda: 3.7, lambda: float("nan"),
+    lambda: 2j, lambda: "", lambda: "abc", lambda: "\ud800", lambda: b"abc",
+    lambda: bytearray(b"abc"), lambda: memoryview(b"abcdefgh"), lambda: [], lambda: [[]],
+    lambda: [None], lambda: [[], [[]]], lambda: ["a", "b"], lambda: (), lambda: {},
+    lambda: {"a": [1.0, 2.0]}, lambda: {1.0, 2.0}, lambda: range(5),
+    lambda: (value for value in ([1.0], [2.0])), lambda: iter([1.0, 2.0]), lambda: object(),
+    lambda: object, lambda: len, lambda: np.float64, lambda: np.random.default_rng(0),
+    lambda: array.array("d", [1.0, 2.0]), lambda: pd.Series(["a", None, "c"]),
+    lambda: pd.DataFrame({"a": ["x", "y"], "b": [1, 2]}), lambda: pd.NA,
+    lambda: np.array(["a", "bc"]), lambda: np.array([]), lambda: np.array(None),
+    lambda: np.ma.masked, lambda: sparse.csr_array((0, 0)), lambda: sparse.coo_array(np.ones(3)),
+    lambda: Liar([1.0, 2.0], 5), lambda: Arraylike(np.ones((2, 2)), "raises"), recursive_list,
+]  # fmt: skip
 
 
 def junk(rng):
@@ -166,16 +135,8 @@ def hostile_number(rng, value):
 
 def hostile_text(rng, value):
     texts = [
-        "",
-        "a",
-        value[::-1],
-        value + "x",
-        value[:-1],
-        value.upper(),
-        "\ud800",
-        "\0",
-        "\U0010ffff",
-    ]
+        "", "a", value[::-1], value + "x", value[:-1], value.upper(), "\ud800", "\0", "\U0010ffff",
+    ]  # fmt: skip
     return one_of(
         rng, [*texts, [*value], (*value,), np.array([*value]), value.encode(errors="replace")]
     )
@@ -204,23 +165,16 @@ def hostile_list(rng, value, arrays):
         named = hasattr(value, "_fields")
         return type(value)(*items) if named else type(value)(items)
     others = [
-        lambda: items[:-1],
-        lambda: items[:0],
-        lambda: [*items, *items],
-        lambda: [*items, None],
-        lambda: [items],
-        lambda: tuple(items),
-        lambda: (item for item in items),
-        lambda: dict(enumerate(items)),
-        lambda: collections.deque(items),
+        lambda: items[:-1], lambda: items[:0], lambda: [*items, *items], lambda: [*items, None],
+        lambda: [items], lambda: tuple(items), lambda: (item for item in items),
+        lambda: dict(enumerate(items)), lambda: collections.deque(items),
         lambda: Liar(items, one_of(rng, [0, 1, len(items) + 3, 10**6])),
         lambda: LyingList(items, one_of(rng, [0, 1, len(items) + 3, 10**6])),
-        lambda: pd.Series(items),
-        lambda: _object_array(items),
+        lambda: pd.Series(items), lambda: _object_array(items),
         lambda: [pd.DataFrame(item) if np.ndim(item) == 2 else item for item in items],
         lambda: [np.asarray(item).tolist() for item in items],
         lambda: [sparse.csr_array(item) if np.ndim(item) == 2 else item for item in items],
-    ]
+    ]  # fmt: skip
     return one_of(rng, others)()
 
 

@@ -17,21 +17,11 @@ def raising(*arguments):
 
 
 CALLABLES = [
-    lambda *arguments: None,
-    lambda *arguments: True,
-    lambda *arguments: 0.5,
-    lambda *arguments: 0.0,
-    lambda *arguments: -1.0,
-    lambda *arguments: math.nan,
-    lambda *arguments: math.inf,
-    lambda *arguments: 1e308,
-    lambda *arguments: 5e-324,
-    lambda *arguments: "a",
-    lambda *arguments: np.array([1.0, 2.0]),
-    raising,
-    len,
-    dict,
-]
+    lambda *arguments: None, lambda *arguments: True, lambda *arguments: 0.5,
+    lambda *arguments: 0.0, lambda *arguments: -1.0, lambda *arguments: math.nan,
+    lambda *arguments: math.inf, lambda *arguments: 1e308, lambda *arguments: 5e-324,
+    lambda *arguments: "a", lambda *arguments: np.array([1.0, 2.0]), raising, len, dict,
+]  # fmt: skip
 OBJECTS = [Constant(0.5), Online(), Online(inertia=Sampled(10)), Stochastic(), Exact()]
 
 
@@ -42,14 +32,9 @@ def valid_parameter(rng, constraint):
     if isinstance(constraint, Interval):
         return one_of(rng, [v for v in around(constraint) if v in constraint] or [None])
     plain = {
-        "boolean": [True, False],
-        "verbose": [0, 1],
-        "random_state": [0, None],
-        dict: [{}],
-        str: ["ste", "wp", "s", ""],
-        int: [2],
-        float: [1.5],
-    }
+        "boolean": [True, False], "verbose": [0, 1], "random_state": [0, None], dict: [{}],
+        str: ["ste", "wp", "s", ""], int: [2], float: [1.5],
+    }  # fmt: skip
     return one_of(rng, plain.get(constraint, [None]))
 
 
