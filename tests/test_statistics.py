@@ -54,16 +54,6 @@ def test_moments_of_a_part_are_taken_away(kind, rng):
 
 
 @pytest.mark.parametrize("kind", SHAPES)
-def test_weights_multiply_moments(kind, rng):
-    X, Y = rng.standard_normal((2, 20, 3, 4))
-    combined = combine([(0.5, moments_of(X, kind)), (3.0, moments_of(Y, kind))])
-    expected = combine([(1.0, moments_of(X, kind, 0.5)), (1.0, moments_of(Y, kind, 3.0))])
-    assert_close(combined, expected, rtol=1e-12)
-    assert_close(2.0 * moments_of(X, kind), moments_of(X, kind, 2.0), rtol=1e-12)
-    assert_close(moments_of(X, kind) * 2.0, moments_of(X, kind, 2.0), rtol=1e-12)
-
-
-@pytest.mark.parametrize("kind", SHAPES)
 def test_a_component_without_weight_adds_nothing(kind, rng):
     statistics = moments_of(rng.standard_normal((20, 3, 4)), kind)
     empty = moments_of(rng.standard_normal((20, 3, 4)), kind, 0.0)

@@ -8,10 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from sklearn_onlineem import Mixture, combine_estimators
 from sklearn_onlineem._values import aligned, average, differences, frozen, n_bytes, take
-from sklearn_onlineem.families import Family
-from sklearn_onlineem.statistics import Listed
 
 
 class Named(NamedTuple):
@@ -94,71 +91,3 @@ def test_differences_within_tuples_are_named():
 
 def test_bytes_within_tuples_count():
     assert n_bytes((np.ones(2), (np.ones(3), "name"))) == 40
-
-
-class Box:
-    """Neither a tuple nor a dataclass."""
-
-    def __init__(self, location):
-        self.location = location
-
-
-class Median(Family):
-    """Laplace distributions of scale 1, the parameters being what `wrap` makes of locations."""
-
-    def __init__(self, wrap, unwrap):
-        self.wrap, self.unwrap = wrap, unwrap
-
-    def log_density(self, parameters, X, n_threads=1):
-        return -(np.abs(X[:, None] - self.unwrap(parameters)) + np.log(2.0)).sum(axis=2)
-
-    def expected_statistics(self, X, responsibilities, n_threads=1):
-        return Listed(responsibilities, X)
-
-    def own_statistics(self, parameters, weights):
-        return Listed(np.diag(weights), self.unwrap(parameters))
-
-    def m_step(self, statistics, previous=None):
-        order = np.argsort(statistics.values[:, 0])
-        shares = np.cumsum(statistics.weights[order], axis=0)
-        return self.wrap(statistics.values[order[(shares < shares[-1] / 2.0).sum(axis=0)]])
-
-    def kl_divergence(self, p, q):
-        gap = np.abs(self.unwrap(p) - self.unwrap(q)).sum(axis=1)
-        return gap + np.exp(-gap) - 1.0
-
-    def sample(self, parameters, components, rng):
-        return rng.laplace(self.unwrap(parameters)[components])
-
-
-def sites(rng, wrap, unwrap):
-    family = Median(wrap, unwrap)
-    init = [[-5.0], [5.0]]
-    for shift in (0.0, 1.0):
-        X = rng.laplace(rng.choice([-9.0, 9.0], size=(200, 1))) + shift
-        yield Mixture(2, family=family, init=init, random_state=0).fit(X)
-
-
-WAYS = {
-    "array": (lambda m: m, lambda p: p),
-    "tuple": (lambda m: (m,), lambda p: p[0]),
-    "nested": (lambda m: (1.0, ("m", m)), lambda p: p[1][1]),
-    "named": (lambda m: Named(m, ()), lambda p: p.location),
-}
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_estimators_are_averaged_whatever_holds_their_parameters(way, rng):
-    wrap, unwrap = WAYS[way]
-    a, b = sites(rng, wrap, unwrap)
-    merged = combine_estimators([a, b], weights=[0.25, 0.75], method="averaging")
-    expected = 0.25 * unwrap(a.parameters_) + 0.75 * unwrap(b.parameters_)
-    np.testing.assert_allclose(unwrap(merged.parameters_), expected)
-    assert type(merged.parameters_) is type(a.parameters_)
-
-
-def test_what_cannot_be_averaged_is_refused_by_name(rng):
-    a, b = sites(rng, Box, lambda p: p.location)
-    with pytest.raises(TypeError, match="Box differ and cannot be averaged"):
-        combine_estimators([a, b], method="averaging")
-    assert average([a.parameters_, a.parameters_], [0.5, 0.5]) is a.parameters_

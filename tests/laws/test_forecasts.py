@@ -3,11 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from cases.capabilities import cases_where
 from cases.chains import CHAINS, filtered_by_definition
 from cases.comparing import assert_close, assert_identical
 from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES
-from cases.sequence_cases import SEQUENCE_ESTIMATORS, all_models
+from cases.sequence_cases import all_models
 from numpy.testing import assert_allclose, assert_array_equal
 from statsmodels.datasets import macrodata
 from statsmodels.tsa.regime_switching.markov_regression import MarkovRegression
@@ -191,21 +190,6 @@ def test_a_live_filter_forecasts_as_the_estimator(case, rng):
     for wrong in (0, 1.5, True):
         with pytest.raises(ValueError, match="n_steps of live_filter"):
             live.forecast(wrong)
-
-
-@cases_where(lambda case: not (case.is_nominal or case.n_before), [*SEQUENCE_ESTIMATORS])
-def test_an_interval_covers_samples_of_what_follows(case, rng):
-    """Rows that follow are drawn from the chain, state by state."""
-    X, _ = case.data(rng)
-    model = case().fit(X)
-    means, (low, high) = model.forecast(X[1], 4, quantiles=[0.05, 0.95])
-    p = model.predict_next_proba(X[1], 4)[-1]
-    states = rng.choice(len(p), 4000, p=p)
-    drawn = model.model_.family.sample(model.model_.parameters, states, rng)
-    assert ((low <= means) & (means <= high)).all()
-    assert ((drawn < low[-1]).mean(axis=0) < 0.05 + 0.02).all()
-    assert ((drawn > high[-1]).mean(axis=0) < 0.05 + 0.02).all()
-    assert (((drawn <= low[-1]) | (drawn >= high[-1])).mean(axis=0) > 0.1 - 0.03).all()
 
 
 def test_next_states_and_rows_are_those_of_statsmodels():

@@ -8,20 +8,11 @@ from cases.sequence_cases import (
     accuracy,
     all_estimators,
     all_models,
-    finite_estimators,
     finite_models,
     flat,
 )
 from cases.states import state_of
 from numpy.testing import assert_allclose
-
-
-@all_estimators
-@pytest.mark.parametrize("solver", ["online", "batch"])
-def test_states_are_found(case, solver, rng):
-    X, y = case.data(rng, 40)
-    hmm = case(init=case.centres(X, y), solver=solver).fit(X)
-    assert accuracy(y, hmm.predict(X)) > 0.9
 
 
 @all_estimators
@@ -32,15 +23,6 @@ def test_states_are_found_in_a_stream(case, rng):
         hmm.partial_fit(X[start : start + 5])
     assert accuracy(y, hmm.predict(X)) > 0.9
     assert hmm.n_samples_seen_ == 40
-
-
-@finite_estimators
-def test_states_are_found_in_pieces_of_one_sequence(case, rng):
-    X, y = case.data(rng, 60)
-    hmm, (rows, _) = case(init=case.centres(X, y)), flat(X)
-    for piece in np.array_split(rows, 15):
-        hmm.partial_fit(piece, continues=True)
-    assert np.mean(np.concatenate(y) == hmm.predict(rows)) > 0.9
 
 
 @finite_models

@@ -51,15 +51,3 @@ def test_samples(case, rng):
     for wrong in ({"n_samples": 0}, {"n_sequences": 0}):
         with pytest.raises(ValueError, match=f"n_s.*{type(hmm).__name__}"):
             hmm.sample(**wrong)
-
-
-@all_estimators
-def test_a_live_filter_is_filter_row_by_row(case, rng):
-    X, _ = case.data(rng)
-    hmm = case().fit(X)
-    for sequence in X[:4]:
-        sequence[len(sequence) // 2] = np.nan  # where nothing was observed
-        live = hmm.live_filter()
-        found = [live.update(row) for row in sequence]
-        assert_allclose(found, hmm.filter(sequence), rtol=1e-9, atol=1e-14)
-        assert live.n_steps == len(sequence)

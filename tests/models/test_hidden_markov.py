@@ -14,12 +14,12 @@ from cases.coordinates import ComponentCoordinates
 from cases.enumeration import Enumeration, all_paths, log_prior_of
 from cases.family_cases import case_of
 from cases.numerical import minimiser
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import online_step
-from sklearn_onlineem.families import Categorical, Diagonal, Full, Gaussian, Gaussians, Poisson
+from sklearn_onlineem.families import Categorical, Full, Gaussians, Poisson
 from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
@@ -196,18 +196,3 @@ def test_divergence_is_joint_over_hidden_and_visible(termination, case, enumerat
     data = batch(case, [3, 1, 4, 3, 2], rng)
     expected = sum(length.divergence(p, q) for length in enumerated.all(p, data))
     assert_allclose(p.kl_divergence(q, like=data), expected, rtol=1e-6)
-
-
-def test_inference_does_not_depend_on_the_number_of_threads(rng):
-    means = 2.0 * rng.standard_normal((5, 2))
-    family = Gaussian(Diagonal())
-    model = HiddenMarkovModel(
-        family, np.full(5, 0.2), rng.dirichlet(np.ones(5), 5), Gaussians(means, means**2)
-    )
-    offsets = np.concatenate(([0], np.cumsum(rng.integers(1, 700, 90))))
-    X = rng.standard_normal((offsets[-1], 2))
-    one, four = (Sequences(Rows(X, n_threads=n_threads), offsets) for n_threads in (1, 4))
-    for infer in (model.filtered, model.posterior, model.log_likelihood):
-        assert_array_equal(infer(four), infer(one))
-    for found, expected in zip(model.decoded(four), model.decoded(one), strict=True):
-        assert_array_equal(found, expected)

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
-from sklearn_onlineem import LatentDirichletAllocation, combine_estimators
+from sklearn_onlineem import LatentDirichletAllocation
 from sklearn_onlineem.distributed import DistributedEM
 
 TOPICS = np.kron(np.eye(3), np.full((1, 4), 0.25))
@@ -378,16 +378,6 @@ def test_samples_are_documents(rng):
 def test_of_no_tokens_pseudo_counts_are_those_of_the_prior():
     model = LatentDirichletAllocation(4, topic_word_prior=0.3).fit(np.zeros((5, 7)))
     assert_allclose(model.components_, np.full((4, 7), 0.3))
-
-
-def test_models_of_two_sites_merge_topic_by_topic(rng):
-    X, _ = documents(rng, 600)
-    sites = [lda().fit(X[:300]), LatentDirichletAllocation(3, random_state=5).fit(X[300:])]
-    merged = combine_estimators(sites, align=True)
-    assert_allclose(shares(merged)[in_order(merged)], TOPICS, atol=0.04)
-    assert merged.n_samples_seen_ == 600
-    assert_allclose(merged.components_.sum(), X.sum(), rtol=0.01)
-    merged.partial_fit(X[:50])
 
 
 @pytest.mark.pinned("how near three passes come to the truth differs from data to data")
