@@ -335,25 +335,6 @@ def test_it_warns(rng):
     assert len(caught) == len(watch.alarms) == 1
 
 
-@pytest.mark.pinned("of other rows a change may seem to begin two batches before")
-def test_it_ends_a_fit(rng):
-    X = np.concatenate([rng.poisson(3.0, (4000, 2)), rng.poisson(9.0, (2000, 2))])
-
-    class InOrder:
-        def __init__(self):
-            self.watch, self.n_steps = DriftWatch(action="stop", warm_up=10), 0
-
-        def __call__(self, step):
-            self.n_steps += 1
-            return self.watch(step)
-
-    callback = InOrder()
-    mixture = PoissonMixture(1, callbacks=[callback], random_state=0)
-    for start in range(0, 6000, 50):
-        mixture.partial_fit(X[start : start + 50])
-    assert callback.watch.alarms[0].since == 4000
-
-
 def test_a_function_is_called_and_may_set_parameters(rng):
     drifts = []
 

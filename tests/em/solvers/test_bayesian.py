@@ -5,18 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases.comparing import arrays, assert_close
+from cases.comparing import assert_close
 from cases.estimator_cases import ESTIMATORS, by_likelihood
-from cases.family_cases import case_of
 from cases.merged_cases import EXACT
 from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem import (
-    GaussianHMM,
     KalmanFilter,
     LaplaceMixture,
-    MultinomialMixture,
     PoissonMixture,
 )
 from sklearn_onlineem.data.rows import Rows
@@ -93,22 +90,6 @@ def test_with_all_labels_it_is_the_posterior_of_batch_em_in_any_order(case, rng)
         if learner.model_.family.determined_by_means:
             assert_allclose(learner.means_, batch.means_, rtol=1e-12)
     assert_close(running(found[0]), running(found[1]), rtol=1e-12)
-
-
-@all_visible
-def test_with_all_labels_and_a_prior_the_first_batch_gives_its_posterior(case, rng):
-    X, y = case.data(rng, 60)
-    family = case().fit(X).model_.family
-    labelled = {
-        "semi_supervised": True,
-        "weight_concentration_prior": 2.0,
-        "prior": case_of(family).prior(case()._input(fresh=True).read(X).X.shape[1]),
-    }
-    batch = case(solver="batch", max_iter=1, tol=0.0, **labelled).fit(X, y)
-    first = case(solver="bayesian", **labelled).partial_fit(X, y)
-    masses = batch.model_.effective_counts(batch._pseudo_statistics(batch.model_, X.shape[1]))
-    if (masses > 0.0).all():
-        assert_close(first.model_, batch.model_, rtol=1e-10)
 
 
 def test_one_step_is_that_of_the_paper():
@@ -217,15 +198,6 @@ def test_a_start_that_is_not_final_carries_nothing_yet(rng):
     assert running(fitted).mass == pytest.approx(90.0 + 260.0, rel=1e-12)
 
 
-def test_a_prior_that_changes_acts_from_the_next_batch_on(rng):
-    X = rng.multinomial(20, [0.7, 0.2, 0.1], 60).astype(float)
-    learner = stream(MultinomialMixture(1, solver="bayesian", random_state=0), batches(X, 2))
-    learner.set_params(prior={"concentration": 5000.0}).partial_fit(X[:1])
-    assert_allclose(learner.probabilities_, 1.0 / 3.0, atol=0.06)
-    counts = X.sum(axis=0) + X[0] + 4999.0
-    assert_allclose(learner.probabilities_[0], counts / counts.sum(), rtol=1e-12)
-
-
 @pytest.mark.parametrize("learn", ["fit", "partial_fit"])
 def test_rates_that_were_set_have_no_say_and_the_user_is_told(learn, rng):
     learner = PoissonMixture(solver="bayesian", eta0=0.5)
@@ -238,11 +210,3 @@ def test_a_start_without_components_counts_for_itself(n_dim_state, rng):
     kalman = KalmanFilter(n_dim_state, solver=BayesianOnline(start_mass=0.5), random_state=0)
     kalman.fit([rng.standard_normal((9, 2)) for _ in range(10)])
     assert running(kalman).mass == pytest.approx(10.5, rel=1e-12)
-
-
-def test_sequences_carry_their_statistics_too(rng):
-    X = [rng.standard_normal((t, 2)) + 5.0 * (t % 2) for t in rng.integers(3, 9, 40)]
-    learner = stream(GaussianHMM(2, solver="bayesian", random_state=0), batches(X, 4))
-    carried = running(learner)
-    assert_allclose(carried.statistics.transitions.sum(), np.mean([len(x) - 1 for x in X]))
-    assert all(np.isfinite(values).all() for values in arrays(learner.model_))
