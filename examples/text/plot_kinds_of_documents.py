@@ -183,7 +183,7 @@ for name, of_method in agreements.items():
     right.plot(list(of_method), list(of_method.values()), STYLES[name], label=name)
 left.set(xlabel="kinds", title="Held-out chapters, nats a word")
 right.set(xlabel="kinds", title="Agreement with the sections")
-right.legend()
+left.legend(handles=right.get_lines(), loc="lower right", fontsize="small")
 
 ax = below.subplots()
 shown = table[by_section]

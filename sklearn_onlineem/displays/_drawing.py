@@ -88,6 +88,17 @@ class Display:
             n_columns -= 1
         self.figure_.legend(ncols=n_columns, **look)
 
+    def _label_rows(self, ax):
+        """Label rows by numbers, or by dates if these are known; rows to come are +1, +2, ..."""
+        from matplotlib.ticker import MaxNLocator
+
+        if self._dates is None:
+            ax.set_xlabel("row")
+            return
+        last, texts = len(self._dates) - 1, dict(enumerate(self._dates))
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        ax.xaxis.set_major_formatter(lambda x, _: texts.get(x, f"+{x - last:.0f}" * int(x > last)))
+
     def _repr_png_(self):
         """Return the picture for a notebook, unless the user's figure is shown anyway."""
         if not self._is_mine:

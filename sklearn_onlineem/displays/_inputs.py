@@ -24,7 +24,7 @@ def check_suits(estimator, display, methods, because):
 
 
 def one_sequence(X, display):
-    """Return the rows of one sequence as floats, NaN for missing values, and names of columns."""
+    """Return the rows of one sequence as floats, NaN for gaps, names of columns, and any dates."""
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     columns = frame.columns if isinstance(frame, nw.DataFrame) else None
     try:
@@ -42,8 +42,10 @@ def one_sequence(X, display):
             f" {rows.shape}."
         )
     if columns is None:
-        return rows, [f"feature {j}" for j in range(rows.shape[1])]
-    return rows, [str(name) for name in columns]
+        return rows, [f"feature {j}" for j in range(rows.shape[1])], None
+    pandas, index = nw.dependencies.get_pandas(), getattr(X, "index", None)
+    has_dates = pandas and isinstance(index, pandas.DatetimeIndex | pandas.PeriodIndex)
+    return rows, [str(name) for name in columns], index.astype(str) if has_dates else None
 
 
 def index_of(feature, names):

@@ -93,7 +93,8 @@ class ForecastDisplay(Display):
     Parameters
     ----------
     X : array-like of shape (n_rows,) or (n_rows, n_features)
-        One sequence, NaN for missing values. The columns of a data frame have names.
+        One sequence, NaN for missing values. The columns of a data frame have names, and its rows
+        may have dates.
     smoothed, filtered, predicted : Band, default=None
         Of each row, given all rows, the rows so far, and the rows before. None: not drawn.
     forecast : Band or QuantileBand, default=None
@@ -104,7 +105,7 @@ class ForecastDisplay(Display):
     Attributes
     ----------
     innovations : ndarray of shape (n_rows, n_features) or None
-        Standardised; NaN for missing values.
+        Standardised; NaN for missing values, and where diffuse first states are not determined.
     ax_ : ndarray of matplotlib Axes, or one
         The sequence, and below it the autocorrelation of the innovations.
     points_ : matplotlib Line2D
@@ -152,7 +153,7 @@ class ForecastDisplay(Display):
         forecast: Band | QuantileBand | None = None,
         imputed: ArrayLike | None = None,
     ):
-        self.X, self.feature_names = one_sequence(X, type(self))
+        self.X, self.feature_names, self._dates = one_sequence(X, type(self))
         shape = self.X.shape
         self.smoothed = _checked_band("smoothed", smoothed, shape)
         self.filtered = _checked_band("filtered", filtered, shape)
@@ -163,7 +164,10 @@ class ForecastDisplay(Display):
             raise ValueError(f"imputed must be of shape {shape}, got {self.imputed.shape}.")
         self.innovations = None
         if predicted is not None:
-            self.innovations = (self.X - self.predicted.mean) / self.predicted.deviation
+            deviation = self.predicted.deviation
+            # Rows of diffuse first states have no innovations.
+            deviation = np.where(np.isinf(deviation), np.nan, deviation)
+            self.innovations = (self.X - self.predicted.mean) / deviation
 
     @classmethod
     def from_estimator(
@@ -196,7 +200,7 @@ class ForecastDisplay(Display):
             If the emissions have no quantiles, or need inputs.
         """
         check_suits(estimator, cls, ["forecast"], "it has no forecasts.")
-        rows, _ = one_sequence(X, cls)
+        rows = one_sequence(X, cls)[0]
         shaped = rows if np.ndim(X) == 1 else X
         if hasattr(shaped, "reset_index"):  # Rows are drawn by number, so dates may be irregular.
             shaped = shaped.reset_index(drop=True)
@@ -263,7 +267,8 @@ class ForecastDisplay(Display):
         top, bottom = self._one_or_two_axes(ax, 2 if len(lags) else 1, gridspec_kw=heights)
         self._draw_rows(top, j)
         self._draw_bands(top, j, kinds, mass)
-        top.set(xlabel="row", ylabel=self.feature_names[j])
+        self._label_rows(top)
+        top.set_ylabel(self.feature_names[j])
         handles = [self.points_, self.imputed_, self.gaps_, *self.lines_.values()]
         self._legend([handle for handle in handles if handle is not None], is_above=True)
         if bottom is not None:
@@ -367,4 +372,5 @@ def _band(means, covariances):
 def _shown(kalman, means, covariances):
     """Return the bands of rows without noise, from states."""
     C, d = kalman.observation_matrices_, kalman.observation_offsets_
-    return _band(np.asarray(means) @ C.T + d, C @ np.asarray(covariances) @ C.T)
+    with np.errstate(invalid="ignore"):
+        return _band(np.asarray(means) @ C.T + d, C @ np.asarray(covariances) @ C.T)

@@ -36,7 +36,8 @@ class StatePathDisplay(Display):
     Parameters
     ----------
     X : array-like of shape (n_rows,) or (n_rows, n_features)
-        One sequence, NaN for missing values. The columns of a data frame have names.
+        One sequence, NaN for missing values. The columns of a data frame have names, and its rows
+        may have dates.
     states : array-like of int of shape (n_rows,)
         0 .. n_states - 1.
     posterior : array-like of shape (n_rows, n_states), default=None
@@ -91,7 +92,7 @@ class StatePathDisplay(Display):
         names: Iterable[str] | None = None,
         symbols: bool | Sequence[str] = False,
     ):
-        self.X, self.feature_names = one_sequence(X, type(self))
+        self.X, self.feature_names, self._dates = one_sequence(X, type(self))
         n_rows, self.states = len(self.X), np.asarray(states)
         if self.states.shape != (n_rows,):
             raise ValueError(f"states must be of shape ({n_rows},), got {self.states.shape}.")
@@ -160,7 +161,7 @@ class StatePathDisplay(Display):
             symbols = list(map(str, known[0])) if symbols is None else symbols
         else:
             shaped = one_sequence(X, cls)[0] if is_chains or np.ndim(X) == 1 else X
-        rows, _ = one_sequence(X, cls)
+        rows = one_sequence(X, cls)[0]
         if is_chains:
             if algorithm is not None:
                 raise ValueError(
@@ -240,10 +241,9 @@ class StatePathDisplay(Display):
         if handles:
             self._legend(handles, is_above=True)
         top.set_xlim(-0.5, len(self.X) - 0.5)
-        if strip is None:
-            top.set_xlabel("row")
-        else:
+        if strip is not None:
             self._draw_strip(strip, colours)
+        self._label_rows(top if strip is None else strip)
         return self
 
     def _draw_bands(self, ax, colours):
@@ -312,7 +312,7 @@ class StatePathDisplay(Display):
             np.arange(len(self.names)), 0.012, 1.0, left=-0.016, color=colours, clip_on=False,
             transform=ax.get_yaxis_transform(),
         )  # fmt: skip
-        ax.set(xlim=limits[0], ylim=limits[1], xlabel="row", ylabel="posterior")
+        ax.set(xlim=limits[0], ylim=limits[1], ylabel="posterior")
         ax.tick_params("y", pad=9.0, length=0.0)
         label_axis(ax.yaxis, self.names, 6)
         ax.grid(False)

@@ -21,7 +21,7 @@ class StructureDisplay(Display):
     Parameters
     ----------
     X : array-like of shape (n_rows,) or (n_rows, n_features)
-        The series, NaN for missing values.
+        The series, NaN for missing values; the rows of a data frame may have dates.
     components : dict of tuple (array-like of shape (n_rows,), array-like of shape (n_rows,))
         Means and variances by names, as `decompose` returns them; of shape (n_rows, n_features) if
         there are several columns.
@@ -54,7 +54,7 @@ class StructureDisplay(Display):
     ax_: Axes | NDArray[np.object_]
 
     def __init__(self, X: ArrayLike, components: Mapping[str, tuple[ArrayLike, ArrayLike]]):
-        self.X, self.feature_names = one_sequence(X, type(self))
+        self.X, self.feature_names, self._dates = one_sequence(X, type(self))
         shape = self.X.shape[: 1 if self.X.shape[1] == 1 else 2]
         self.components = {
             name: tuple(np.asarray(part, dtype=float) for part in parts)
@@ -95,7 +95,7 @@ class StructureDisplay(Display):
             If the estimator is not fitted, is no Kalman filter, has no structure, or needs inputs.
         """
         check_suits(estimator, cls, ["decompose"], "it is not a Kalman filter.")
-        rows, _ = one_sequence(X, cls)
+        rows = one_sequence(X, cls)[0]
         shaped = rows if np.ndim(X) == 1 else X
         return cls(X, estimator.decompose(shaped, inputs=inputs)).plot(ax, **options)
 
@@ -132,5 +132,5 @@ class StructureDisplay(Display):
                 rows, mean - spread, mean + spread, color="C0", alpha=0.25, linewidth=0.0
             )
             axis.set_ylabel(name)
-        axes[-1].set_xlabel("row")
+        self._label_rows(axes[-1])
         return self

@@ -10,6 +10,7 @@ from scipy.stats import binom, norm
 from sklearn_onlineem import GaussianHMM, KalmanFilter, PoissonHMM
 from sklearn_onlineem.displays import ForecastDisplay
 from sklearn_onlineem.displays.forecasts import autocorrelations
+from sklearn_onlineem.structure import Level, Season
 
 
 @pytest.fixture
@@ -90,6 +91,21 @@ def test_dates_need_not_be_regular(kalman, X):
     dated = pd.DataFrame(X, pd.date_range("2020", periods=60)[[*range(59), 57]])
     display = ForecastDisplay.from_estimator(kalman, dated, n_steps=2)
     assert_allclose(display.lines_["forecast"].get_ydata(), kalman.forecast(X, 2)[:, 0])
+    label = display.ax_[0].xaxis.get_major_formatter()
+    assert [label(x) for x in (-1, 0, 40, 59, 60, 61)] == [
+        "", "2020-01-01", "2020-02-10", "2020-02-27", "+1", "+2",
+    ]  # fmt: skip
+    assert ForecastDisplay.from_estimator(kalman, X).ax_[0].get_xlabel() == "row"
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_rows_that_diffuse_states_leave_open_have_no_innovations(rng):
+    series = rng.normal(size=(40, 1)).cumsum(axis=0)
+    kalman = KalmanFilter(structure=[Level(), Season(4)]).fit(series)
+    display = ForecastDisplay.from_estimator(kalman, series, kinds=["filtered", "predicted"])
+    is_open = np.isinf(kalman.predict(series, return_cov=True)[1].ravel())
+    assert is_open.sum() == 4
+    assert_array_equal(np.isnan(display.innovations.ravel()), is_open)
 
 
 def test_innovations_and_their_autocorrelation(kalman, X):

@@ -68,6 +68,15 @@ def test_many_states_have_colours_that_differ_in_grey(n_states, rng):
     assert isinstance(display.figure_, Figure) and display.posterior is None
 
 
+@pytest.mark.parametrize("n_axes", [1, 2])
+def test_rows_have_their_dates(n_axes, hmm, rng):
+    frame = pd.DataFrame(rng.normal(size=(30, 2)), pd.date_range("2020", periods=30))
+    axes = Figure().subplots(n_axes, sharex=True)
+    display = StatePathDisplay.from_estimator(hmm, frame, ax=axes)
+    label = np.ravel(display.ax_)[-1].xaxis.get_major_formatter()
+    assert [label(x) for x in (0, 29)] == ["2020-01-01", "2020-01-30"]
+
+
 def test_symbols_are_marks(rng):
     probabilities = [[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]
     hmm = CategoricalHMM(2, emissionprob_init=probabilities, params="")

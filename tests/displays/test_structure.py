@@ -25,6 +25,14 @@ def test_components_are_drawn_with_bands(rng):
     assert len(display.points_.get_xdata()) == 33
 
 
+def test_rows_have_their_dates(rng):
+    months = pd.period_range("2020-01", periods=30, freq="M")
+    series = pd.DataFrame(rng.normal(size=(30, 1)), months)
+    display = StructureDisplay.from_estimator(KalmanFilter(structure=[Level()]).fit(series), series)
+    label = display.ax_.xaxis.get_major_formatter()
+    assert [label(x) for x in (0, 11, 29)] == ["2020-01", "2020-12", "2022-06"]
+
+
 def test_one_of_several_columns_is_drawn(rng):
     X = pd.DataFrame(rng.normal(size=(30, 2)).cumsum(axis=0), columns=["north", "south"])
     kalman = KalmanFilter(structure=[Level()]).fit(X)
