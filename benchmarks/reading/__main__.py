@@ -41,12 +41,12 @@ LIMITS = {
     "members of OnlineEM": 69,
     "Python files": 209,
     "Python code": 31_986,
-    "Python docstrings": 14_782,
+    "Python docstrings": 14_783,
     "kernel files": 56,
     "kernel code": 14_997,
     "public names": 110,
     "import circles": 0,
-    "test code": 39_639,
+    "test code": 39_644,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

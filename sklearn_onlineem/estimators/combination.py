@@ -128,7 +128,8 @@ def combine_estimators(
         present and later, closest to the first estimator's. Edit operations need no alignment.
         "auto": each member for which this reduces its joint KL divergence to the first estimator to
         less than half; of Kalman filters, if it reduces it. Members that continue one model keep
-        its numbers, unless nothing of it is left in them. Unless False, a `MergeWarning` tells of
+        its numbers, unless nothing of it is left in them; those that all have named classes keep
+        these. Unless False, a `MergeWarning` tells of
         members with components that have no partner in the others.
     base : estimator, default=None
         Fitted, or known: what all members continue. None: members that were copies of one merged
@@ -189,17 +190,18 @@ def combine_estimators(
         raise ValueError(f"method must be one of {sorted(_METHODS)}, got {method!r}.")
     if not isinstance(align, bool | np.bool_) and align != "auto":
         raise ValueError(f"align must be True, False or 'auto', got {align!r}.")
+    are_named = all("classes_" in estimator._fitted.attributes for estimator in estimators)
+    renumbers = False if are_named and align == "auto" else align
     groups = _groups([estimator._fitted.state for estimator in estimators], base)
     with single_threaded_blas(n_rows=n_pseudo_samples):
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=4)
-        rng = np.random.default_rng(seed)
-        sampled_statistics = partial(Sampled(n_pseudo_samples), rng=rng)
+        sampled_statistics = partial(Sampled(n_pseudo_samples), rng=np.random.default_rng(seed))
         before, members, totals, aligned = [], [], [], np.zeros(len(estimators), dtype=bool)
         for places, states, origins in groups:
             shares = None if weights is None else weights[places]
             state = states[0]
             if len(states) > 1:
-                states, aligned[places] = _renumbered(states, origins, align)
+                states, aligned[places] = _renumbered(states, origins, renumbers)
                 state = _continued(estimators[0], states, origins, shares, method == "averaging")
                 members += [
                     (place, own, state, own.counters.n_seen - origin.counters.n_seen)
@@ -207,7 +209,7 @@ def combine_estimators(
                 ]
             before.append(state)
             totals.append(state.counters.n_seen if shares is None else shares.sum())
-        states = [_aligned_state(state, before[0], align) for state in before]
+        states = [_aligned_state(state, before[0], renumbers) for state in before]
         for (places, *_), old, new in zip(groups, before, states, strict=True):
             aligned[places] |= new is not old
         totals = _checked_weights(totals, len(totals))
@@ -223,8 +225,7 @@ def combine_estimators(
         ]
         _check_partners(members, weights)
     # Copies continue it, however it was merged.
-    state = state._replace(merged=state.own_statistics)
-    return _estimator_of(state, estimators, aligned.tolist())
+    return _estimator_of(state._replace(merged=state.own_statistics), estimators, aligned.tolist())
 
 
 def _estimator_of(state, estimators, aligned):

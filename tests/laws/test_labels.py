@@ -31,6 +31,7 @@ from sklearn_onlineem import (
     GaussianHMM,
     GaussianMixture,
     KalmanFilter,
+    MergeWarning,
     combine_estimators,
 )
 from sklearn_onlineem.distributed import DistributedEM
@@ -334,6 +335,11 @@ def test_labels_of_shards_and_of_members(rng):
         sklearn.clone(mixture).fit(X, z) for z in (names, names, y, None)
     )
     assert_array_equal(combine_estimators([first, second, unlabelled]).classes_, ["a", "b"])
+    # Classes that lie elsewhere at another site are the same classes.
+    sites = [sklearn.clone(mixture).fit(X + 9.0 * z[:, None], names) for z in (y, 1 - y)]
+    with pytest.warns(MergeWarning, match="do not have the same components"):
+        assert_allclose(combine_estimators(sites).means_, 4.5, atol=1.0)
+    assert combine_estimators(sites, align=True).aligned_members_ == [False, True]
     for wrong_one, ahead in ((other, first), (first, unlabelled)):
         with pytest.raises(ValueError, match=r"estimators\[1\], a GaussianMixture, has classes_="):
             combine_estimators([ahead, wrong_one])
