@@ -232,10 +232,6 @@ class _Matrices(Covariance):
     def n_parameters(self, n_features: int) -> int:
         return n_features * (n_features + 1) // 2
 
-    def degrees_of_mean(self, n_features: int) -> float:
-        # Degrees of an inverse Wishart distribution.
-        return 2.0 * (n_features + 1)
-
     def start_coordinates(self, X: Floats, sample_weight: Floats | None = None) -> Maps:
         maps = [standardised]
         # Whitened rows as few as columns have equal distances, and a few times as many nearly so.

@@ -431,9 +431,12 @@ def test_sampled_merging_comes_close_to_the_exact_one(case, rng):
 def test_lengths_are_those_that_each_member_has_learnt_from(rng):
     sequences = [rng.standard_normal((length, 1)) for length in (3, 8, 1, 5, 5, 9)]
     hmm = GaussianHMM(2, random_state=0).partial_fit(sequences[:2])
-    hmm.partial_fit(sequences[2:3]).partial_fit(sequences[3:])
+    base = copy.deepcopy(hmm.partial_fit(sequences[2:3]))
+    sites = [copy.deepcopy(hmm).partial_fit(part) for part in (sequences[3:4], sequences[4:])]
+    hmm.partial_fit(sequences[3:])
     expected = [np.mean([len(s) > t for s in sequences]) for t in range(9)]
-    assert_allclose(hmm._fitted.state.lengths.survival, expected, rtol=1e-12)
+    for found in (hmm, combine_estimators(sites, base=base)):
+        assert_allclose(found._fitted.state.lengths.survival, expected, rtol=1e-12)
 
 
 # ---------------------------------------------------------------------------------------- errors
