@@ -8,7 +8,6 @@ from typing import Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._typing import Cut, Floats, RowData, Where
@@ -214,7 +213,6 @@ class RowEstimator(FitTransformMixin, InformationCriteria, OnlineEM):
         return float(self._log_likelihoods(X, **where).mean())
 
     def _check_n_samples(self, n_samples):
-        check_is_fitted(self)
         name = f"n_samples of {type(self).__name__}"
         check_count(name, n_samples)
         room(name, (int(n_samples), self.n_features_in_))

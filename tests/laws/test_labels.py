@@ -142,7 +142,7 @@ def test_labels_of_rows_that_are_none(case, rng):
 def wrong(y):
     yield from (y[:-1], np.append(y, 0), [], {}, dict(enumerate(y)), 0, "abc", np.array([y, y]))
     yield from (y - 2, np.where(y, "a", "b"), y + 0.5, np.where(y, y, np.inf))
-    yield from (np.array([{}] * len(y)), ["a", *y[1:]])
+    yield from (np.array([{}] * len(y)), ["a", *y[1:]], [None, *(y[1:] + 0.5)])
     yield from (np.ma.masked_equal(y, 1), [y], [y[:3], y[3:]])
 
 
@@ -261,6 +261,14 @@ def test_labels_are_learnt_from_the_batch_on_that_follows_the_change(make, rng):
     assert np.abs(learnt.means_ - switched.means_).max() > 1e-3
     back = copy.deepcopy(learnt).set_params(semi_supervised=False).partial_fit(X, y)
     assert_identical(state_of(back), state_of(copy.deepcopy(learnt).partial_fit(X)))
+
+
+@pytest.mark.parametrize("init", [[[9.0], [0.0]], np.eye(2)[::-1].repeat(30, axis=0)], ids=len)
+def test_a_start_that_is_given_gets_the_numbers_of_labels(init, rng):
+    X, y = np.repeat([0.0, 9.0], 30)[:, None] + rng.standard_normal((60, 1)), np.full(60, -1)
+    y[[0, -1]] = 0, 1
+    mixture = GaussianMixture(2, init=init, semi_supervised=True, max_iter=0).fit(X, y)
+    assert_array_equal(mixture.predict(X), np.arange(2).repeat(30))
 
 
 def test_whether_labels_are_learnt_is_a_parameter_as_any_other(rng):
