@@ -30,8 +30,6 @@ MIXTURES = [case for case in ESTIMATORS if case in CARRYING]
 DETERMINED = [case for case in MIXTURES if case.regular and not case.hidden]
 
 all_estimators = pytest.mark.parametrize("case", CARRYING, ids=repr)
-# Labels say all that is hidden.
-all_visible = pytest.mark.parametrize("case", [c for c in MIXTURES if not c.hidden], ids=repr)
 
 
 def batches(X, n, rng=None):
