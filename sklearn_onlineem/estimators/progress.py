@@ -173,36 +173,39 @@ def warn_of_point_masses(estimator, model, data):
         factors = zip(family.families, map(list, family.columns), model.parameters, strict=True)
     part = "state" if hasattr(model, "transmat") else "component"
     for factor, own, known in factors:
-        # To make distributions takes too long beside fits of few rows.
-        if is_gaussian := isinstance(known, Gaussians):
-            first = known.covariance.reshape(len(known.covariance), -1)[:, 0]
-            if first.min() >= _NARROW**2 * first.max():
+        rows, is_gaussian = X[:, own], isinstance(known, Gaussians)
+        if is_gaussian:
+            of_axes = known.covariance
+            of_axes = of_axes.diagonal(axis1=1, axis2=2) if of_axes.ndim == 3 else of_axes
+        else:
+            kind = getattr(factor, "family", factor)  # that of the parts of mixtures
+            kinds = kind, *getattr(kind, "families", ())
+            is_told = all(isinstance(x, ColumnDistributions) and not x.is_whole for x in kinds)
+            # To make distributions takes too long beside fits of few rows.
+            if not (is_told and (len(X) >= _MANY or _repeats(rows))):
                 continue
-        kind = getattr(factor, "family", factor)  # that of the parts of mixtures
-        kinds = kind, *getattr(kind, "families", ())
-        if not all(isinstance(x, ColumnDistributions) and not x.is_whole for x in kinds):
-            continue
-        rows = X[:, own]
-        is_quick = is_gaussian or len(X) >= _MANY
-        if not (is_quick or _repeats(rows)):
-            continue
-        if not (is_gaussian or _is_narrow(factor.distribution(known, 0).var()).any()):
-            continue
-        if is_quick and not _repeats(rows):
-            continue
-        means = factor.means(known)
-        variances = [factor.distribution(known, j).var() for j in range(rows.shape[1])]
-        narrow, deviations = _is_narrow(variances).all(axis=0), np.sqrt(variances).T
+        narrow, deviations = True, []
+        for j in range(rows.shape[1]):
+            if is_gaussian:
+                variances = of_axes[:, j % of_axes.shape[1]]
+            else:
+                variances = factor.distribution(known, j).var()
+            narrow = narrow & (variances < _NARROW**2 * variances.max())
+            if not narrow.any():
+                break
+            deviations.append(np.sqrt(variances))
         for k in np.flatnonzero(narrow):
-            near = rows[(np.abs(rows - means[k]) <= 4.0 * deviations[k]).all(axis=1)]
-            found, counts = np.unique(near, axis=0, return_counts=True)
-            if counts.max(initial=0) > max(1.0, _MOST_EQUAL * len(near)):
-                row = found[counts.argmax()].tolist()
+            distances = np.abs(rows - factor.means(known)[k])
+            near = rows[(distances <= 4.0 * np.array(deviations)[:, k]).all(axis=1)]
+            # What most rows are, they are in each column.
+            row = np.median(near, axis=0) if len(near) else near
+            n_equal = np.count_nonzero((near == row).all(axis=1))
+            if n_equal > max(1.0, _MOST_EQUAL * len(near)):
                 warn_user(
-                    f"{type(estimator).__name__}: {part} {k} has collapsed onto {counts.max()}"
-                    f" equal rows, {row!s:.60}. Its variance is a floor and its density has no"
-                    " bound, so that likelihoods compare floors. Pass NaN for such rows if nothing"
-                    " was observed there, or decrease n_components.",
+                    f"{type(estimator).__name__}: {part} {k} has collapsed onto {n_equal}"
+                    f" equal rows, {row.tolist()!s:.60}. Its variance is a floor and its density"
+                    " has no bound, so that likelihoods compare floors. Pass NaN for such rows if"
+                    " nothing was observed there, or decrease n_components.",
                     ConvergenceWarning,
                 )
 
@@ -212,10 +215,6 @@ def _repeats(rows):
     sums = rows @ np.cos(np.arange(rows.shape[1]))
     sums = np.sort(sums[~np.isnan(sums)])
     return (np.diff(sums) <= 1e-12 * np.abs(sums[[0, -1]]).max()).any() if len(sums) else False
-
-
-def _is_narrow(variances):
-    return variances < _NARROW**2 * np.max(variances, axis=-1, keepdims=True)
 
 
 # Reading a signature takes as long as some updates.
