@@ -335,19 +335,6 @@ def test_e_step_of_sparse_rows_equals_that_of_dense_rows(case, index, form, rng)
         assert_close(result, dense_result, rtol=1e-9, atol=1e-9)
 
 
-@all_families
-def test_a_component_without_rows_keeps_its_parameters(case, rng):
-    family, X, previous = case.family, case.rows(rng, 40, 3), case.draw(rng, 3, 3)
-    responsibilities = np.zeros((40, 3))
-    responsibilities[:, :2] = rng.dirichlet(np.ones(2), 40)
-    new = family.m_step(family.expected_statistics(X, responsibilities), previous)
-    learnt = arrays(case.learnt(new)), arrays(case.learnt(previous))
-    for found, expected in zip(*learnt, strict=True):
-        assert not np.allclose(found[0], expected[0])
-        if len(expected) == 3:  # not shared by the components
-            assert_allclose(found[2], expected[2])
-
-
 @pytest.mark.parametrize("case", GAUSSIANS, ids=repr)
 @pytest.mark.parametrize("log_weight", [-70.0, -85.0, -100.0])
 def test_a_component_of_one_outlier_stays_valid_in_single_precision(case, log_weight, rng):

@@ -226,20 +226,6 @@ def test_members_merge_before_their_starts_are_final(case, rng):
     assert merged.n_steps_ == sum(member.n_steps_ for member in members) + 1
 
 
-def test_members_that_started_apart_merge_into_a_good_model(rng):
-    centres = 6.0 * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    X = rng.standard_normal((900, 2)) + centres[rng.integers(0, 3, 900)]
-    members = [
-        GaussianMixture(3, means_init=centres[order]).fit(part)
-        for order, part in zip([[0, 1, 2], [2, 0, 1], [1, 0, 2]], np.split(X, 3), strict=True)
-    ]
-    merged = combine_estimators(members)
-    assert merged.aligned_members_ == [False, True, True]
-    assert merged.score(X) > min(member.score(X) for member in members)
-    assert combine_estimators(members, align=False).score(X) < merged.score(X) - 0.5
-    assert not hasattr(merged.fit(X), "aligned_members_")
-
-
 @pytest.mark.parametrize("is_equal", [True, False], ids=["equal", "unequal"])
 @pytest.mark.parametrize("name", unequal_sites.CASES)
 def test_a_merge_warns_of_sites_that_have_other_components(name, is_equal):
