@@ -287,6 +287,20 @@ def test_fixed_components_keep_zeros_of_words(rng):
     assert_refuses(mixture, [[0, 0, 1, 1]])
 
 
+@pytest.mark.parametrize("make", [GaussianMixture, GaussianHMM, GMMHMM])
+def test_masks_have_the_sizes_of_the_values_beside_them(make):
+    chain, means = {"startprob": [0.5, 0.5], "transmat": np.full((2, 2), 0.5)}, [[0.0], [9.0]]
+    values = {
+        GaussianMixture: {"weights": [0.5, 0.5], "means": means, "covariances": np.ones((2, 1, 1))},
+        GaussianHMM: {"means": means, "covars": np.ones((2, 1)), **chain},
+        GMMHMM: {"weights": [[1.0]] * 2, "means": [means[:1], means[1:]],
+                 "covars": np.ones((2, 1, 1)), **chain},
+    }  # fmt: skip
+    known = make.from_parameters(params={"means": [True, False]}, **values[make])
+    found = known.partial_fit([[-1.0], [8.0], [-2.0], [7.0]]).means_.ravel()
+    assert found[0] < 0.0 and found[1] == 9.0
+
+
 @pytest.mark.parametrize("family", ["gaussian_tied", "student_t_tied"])
 def test_what_all_components_share_stays_if_none_of_them_learns(family, rng):
     X = rng.normal(size=(300, 2)) + 5.0 * rng.integers(2, size=(300, 1))
