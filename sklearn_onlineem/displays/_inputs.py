@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.diagnostics.reading import model_and_data
+from sklearn_onlineem.estimators.sequence_forms import dates_of
 from sklearn_onlineem.families import Categorical, Full, Gaussian, Gaussians, Product, Tied
 from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
@@ -43,9 +44,8 @@ def one_sequence(X, display):
         )
     if columns is None:
         return rows, [f"feature {j}" for j in range(rows.shape[1])], None
-    pandas, index = nw.dependencies.get_pandas(), getattr(X, "index", None)
-    has_dates = pandas and isinstance(index, pandas.DatetimeIndex | pandas.PeriodIndex)
-    return rows, [str(name) for name in columns], index.astype(str) if has_dates else None
+    dates = dates_of(X)
+    return rows, [str(name) for name in columns], None if dates is None else dates.astype(str)
 
 
 def index_of(feature, names):

@@ -10,7 +10,11 @@ from scipy.sparse import issparse
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.data.batch import room
-from sklearn_onlineem.estimators.sequence_forms import sequence_form, with_columns_of_symbols
+from sklearn_onlineem.estimators.sequence_forms import (
+    dates_of,
+    sequence_form,
+    with_columns_of_symbols,
+)
 from sklearn_onlineem.estimators.sequences import SequencesInput
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import converted, error_context
@@ -28,6 +32,8 @@ class InputsReader(SequencesInput):
         classes=None, inputs=None,
     ):  # fmt: skip
         self._inputs, self._cut = inputs, (lengths, groups)
+        with error_context(self._estimator):
+            _check_dates(X, inputs)
         end = None if self._fresh else self._estimator._fitted.end
         self._last = end[-1] if continues and end is not None else None
         return super().read(X, y, lengths, groups, continues, sample_weight, classes)
@@ -98,6 +104,17 @@ class InputsReader(SequencesInput):
                 f" {first.tolist()}: their names and their order must agree."
             )
         return found
+
+
+def _check_dates(X, inputs):
+    """Raise ValueError if inputs have other dates than the rows of X."""
+    are_lists = isinstance(X, list | tuple) and isinstance(inputs, list | tuple)
+    for parts in zip(X, inputs, strict=False) if are_lists else [(X, inputs)]:
+        dates, others = map(dates_of, parts)
+        if type(dates) is type(others) and dates is not None and not dates.equals(others):
+            raise ValueError(
+                "inputs have other dates than the rows of X; inputs.loc[X.index] has the same."
+            )
 
 
 def _check_cut(lengths, expected):

@@ -105,29 +105,32 @@ class SequenceForm(NamedTuple):
         return out
 
 
+def dates_of(frame):
+    """Return the index of a data frame of pandas if it has dates, else None."""
+    pandas, index = nw.dependencies.get_pandas(), getattr(frame, "index", None)
+    has_dates = pandas and isinstance(index, pandas.DatetimeIndex | pandas.PeriodIndex)
+    return index if has_dates else None
+
+
 def dates_after(X, form, n_steps):
     """Return the dates of the rows that follow each sequence of data frames; None without dates.
 
     ValueError where pandas cannot tell the next one.
     """
-    pandas = nw.dependencies.get_pandas()
-    if pandas is None:
-        return None
-    kinds = pandas.DatetimeIndex, pandas.PeriodIndex
     if form.is_nested:
-        found = [getattr(part, "index", None) for part in X]
+        found = [dates_of(part) for part in X]
     else:
-        whole = getattr(X, "index", None)
-        if not isinstance(whole, kinds):
+        whole = dates_of(X)
+        if whole is None:
             return None
         whole = whole if form.order is None else whole[form.order]
         found = [whole[begin:end] for begin, end in pairwise(form.offsets)]
-    has_dates = [isinstance(index, kinds) for index in found]
+    has_dates = [index is not None for index in found]
     if not any(has_dates):
         return None
     if not all(has_dates):
         raise ValueError(f"sequence {has_dates.index(False)} of X has no dates, and others have.")
-    return [_following(pandas, i, index, n_steps) for i, index in enumerate(found)]
+    return [_following(i, index, n_steps) for i, index in enumerate(found)]
 
 
 def framed(X, tables, dates):
@@ -139,7 +142,8 @@ def framed(X, tables, dates):
     ]
 
 
-def _following(pandas, i, index, n_steps):
+def _following(i, index, n_steps):
+    pandas = nw.dependencies.get_pandas()
     if isinstance(index, pandas.PeriodIndex):  # Periods may be left out.
         n_periods = len(index) + n_steps
         every = pandas.period_range(index[0], periods=n_periods, freq=index.freq, name=index.name)

@@ -425,7 +425,7 @@ def _known_inputs(inputs, n_known):
 
 def _future_inputs(inputs, shape):
     """Return the inputs of rows to come."""
-    known = np.empty((shape[0], 0)) if inputs is None else np.array(inputs, dtype=np.float64)
+    known = np.empty((shape[0], 0)) if inputs is None else np.array(inputs, np.float64, order="C")
     if known.shape != shape or not are_finite(known):
         raise ValueError(f"inputs must be finite and of shape {shape}, got {known.shape}.")
     return known

@@ -17,6 +17,8 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_onlineem import StreamPipeline, combine_estimators
 
+DAYS = pd.date_range("2020", periods=20)
+
 
 def parts_of(found):
     """What a filter says of states: moments, or probabilities alone."""
@@ -162,6 +164,34 @@ def test_samples_given_inputs_are_learnt_from_again(learner, rng):
     assert [len(part) for part in drawn] == [4, 7]
     with pytest.raises(ValueError, match=f"{type(estimator).__name__}: inputs must be passed"):
         estimator.sample(4)
+
+
+@all_learners
+def test_inputs_to_come_may_be_data_frames(learner, rng):
+    X, u = rng.normal(size=(20, 1)), pd.DataFrame(rng.normal(size=(20, 2)))
+    live = learner.make().fit(X, inputs=u).live_filter()
+    for t in range(10):
+        live.update(X[t], inputs=u.iloc[t])
+    found, expected = (live.forecast(3, inputs=one) for one in (u[:3], u[:3].to_numpy().tolist()))
+    assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+@all_learners
+def test_inputs_of_other_dates_are_refused(learner, as_list, rng):
+    X, u = (pd.DataFrame(rng.normal(size=(20, n)), DAYS) for n in (1, 2))
+    estimator = learner.make().fit(X, inputs=u)
+    name, ahead = type(estimator).__name__, {"future_inputs": u[:3]}
+    for method, more in (("score", {}), ("fit", {}), ("partial_fit", {}), ("forecast", ahead)):
+        for wrong in (u[::-1], u.shift(freq="D")):
+            data = {"X": X, "inputs": wrong, **more}
+            if as_list:
+                data = {key: [value] for key, value in data.items()}
+            if more:
+                data["n_steps"] = 3
+            with pytest.raises(ValueError, match=f"{name}: inputs have other dates"):
+                getattr(estimator, method)(**data)
+    assert estimator.score(X, inputs=u.to_period()) == estimator.score(X, inputs=u)
 
 
 @pytest.mark.parametrize("which", WRONG)
