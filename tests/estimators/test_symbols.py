@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pandas as pd
 import pytest
+from cases.comparing import assert_identical
 from numpy.testing import assert_array_equal
 
 from sklearn_onlineem import (
@@ -143,6 +144,14 @@ def test_codes_count_from_zero_where_that_is_told_or_data_are_not_all():
     stream = CategoricalHMM(1).partial_fit(ones[:1]).partial_fit([[[0], [3]]])
     assert stream.categories_[0].tolist() == [0, 1, 2, 3]
     assert MarkovChainMixture(1).partial_fit(ones[:1]).startprob_.shape == (1, 4)
+
+
+@pytest.mark.parametrize("make", [CategoricalMixture, CategoricalHMM])
+def test_another_fit_has_the_symbols_of_its_data_alone(make):
+    before, data = (np.array([*letters] * 4, dtype=object)[:, None] for letters in ("ab", "cde"))
+    again, alone = make(random_state=0).fit(before).fit(data), make(random_state=0).fit(data)
+    assert_array_equal(again.categories_, [["c", "d", "e"]])
+    assert_identical(again.model_, alone.model_)
 
 
 @pytest.mark.parametrize("make", [CategoricalHMM, MarkovChainMixture])
