@@ -23,8 +23,8 @@ class LearnsClasses:
     ----------
     semi_supervised : bool, default=False
         Whether the `y` of `fit` and `partial_fit` has labels, by which the estimator is a
-        classifier, see :ref:`labels`. Otherwise it is ignored, as pipelines and searches may pass
-        one.
+        classifier, see :ref:`labels`; then streams reinitialise no components. Otherwise it is
+        ignored, as pipelines and searches may pass one.
 
     Attributes
     ----------

@@ -48,6 +48,11 @@ class StreamStarts:
     learnt: Batch | None = None
     rest: Batch | None = None
 
+    @property
+    def has_classes(self) -> bool:
+        """Whether components stand for classes, whose numbers stay."""
+        return getattr(self.estimator, "semi_supervised", False)
+
     def steps(self, progress: Progress, data: Batch) -> list[tuple[State | None, State, Batch]]:
         """Take the steps of a batch; return the states before and after each, and what it learnt.
 

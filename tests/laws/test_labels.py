@@ -326,6 +326,18 @@ def test_what_takes_classifiers_takes_them(case, rng):
         assert np.mean(found.predict(X) == y) >= max(np.mean(whole.predict(X) == y) - 0.1, 0.5)
 
 
+def test_components_of_classes_stay_where_later_rows_have_none(rng):
+    """Where the rows of one class spread, so that another that is empty could be half of it."""
+    centres, y = np.array([[0.0, 0.0], [12.0, 0.0], [0.0, 12.0]]), rng.integers(0, 3, 300)
+    stream = GaussianMixture(3, semi_supervised=True, random_state=0)
+    stream.partial_fit(centres[y] + rng.standard_normal((300, 2)), np.array([*"abc"])[y])
+    for _ in range(30):
+        z, noise = rng.integers(0, 2, (500, 2)), rng.standard_normal((500, 2))
+        stream.partial_fit(centres[z[:, 0]] + 3.0 * (1 - z[:, :1]) * z[:, 1:] + noise)
+    assert all(step.reinitialised < 0 for step in stream.history_)
+    assert_array_equal(stream.predict(centres), ["a", "b", "c"])
+
+
 def test_labels_of_shards_and_of_members(rng):
     X, y = rng.standard_normal((80, 2)), np.arange(80) % 2
     names = np.array(["a", "b"])[y]

@@ -235,7 +235,8 @@ def stream_from(case, model, X, y, solver="online"):
     """An estimator that goes on from this model."""
     mixture = case(3, semi_supervised=True, solver="batch", max_iter=1, tol=0.0).fit(X, y)
     mixture._fitted = mixture._fitted._replace(state=mixture._fitted.state._replace(model=model))
-    return mixture.set_params(solver=solver, schedule=Constant(1e-6))
+    # From here on components are no classes.
+    return mixture.set_params(semi_supervised=False, solver=solver, schedule=Constant(1e-6))
 
 
 @pytest.mark.filterwarnings("ignore:.*was nearly empty")

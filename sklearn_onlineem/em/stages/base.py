@@ -47,7 +47,7 @@ class Stream(NamedTuple):
         Whether hidden variables are drawn from their posterior instead of averaged over.
     starts : object or None
         Makes models that begin from data, with methods `started` and `challengers`, for the stages
-        that need some.
+        that need some. If it `has_classes`, components keep their numbers.
     """
 
     schedule: RateSchedule

@@ -18,6 +18,7 @@ class Reinitialise(Stage):
     """An empty component becomes half of another one, at most once in 3,200 rows.
 
     While there is one, the last 500 of each 3,200 rows are kept, which choose the other one.
+    Components that stand for classes stay.
     """
 
     name = "latest_rows"
@@ -28,7 +29,8 @@ class Reinitialise(Stage):
     ) -> Update:
         update = inner(state, batch, stream, found)
         n_rows = state.counters.n_rows % _PERIOD + batch.n_rows
-        if n_rows <= _PERIOD - _RECENT or not update.model.has_empty(batch):
+        keeps = n_rows <= _PERIOD - _RECENT or getattr(stream.starts, "has_classes", False)
+        if keeps or not update.model.has_empty(batch):
             return update
         rows = state.carry.get(self.name, LatestRows())
         if n_rows < _PERIOD:
