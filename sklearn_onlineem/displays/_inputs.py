@@ -107,9 +107,9 @@ def feature_names(estimator):
     return [str(name) for name in names]
 
 
-def categories_of(estimator):
+def categories_of(estimator, family):
     """Return the texts of the categories of each nominal column, by column."""
-    family, texts = estimator.model_.family, getattr(estimator, "categories_", ())
+    texts = getattr(estimator, "categories_", ())
     groups = [(family, range(len(texts)))]
     if isinstance(family, Product):
         groups = zip(family.families, family.columns, strict=True)

@@ -199,7 +199,8 @@ def profile(model, X, chosen, names, xlabel):
     shares_counts = isinstance(model.family, Multinomial | CompoundDirichlet)
     means = model.family.means(model.parameters)
     average = model.weights @ means
-    mean_row = None if X is None else np.asarray(X.mean(axis=0), dtype=float).ravel()
+    mean = np.nanmean if isinstance(X, np.ndarray) else type(X).mean
+    mean_row = None if X is None else np.asarray(mean(X, axis=0), dtype=float).ravel()
     if shares_counts:
         means = means / means.sum(axis=1, keepdims=True)
         average = average / average.sum()

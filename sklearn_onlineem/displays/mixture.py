@@ -224,7 +224,7 @@ def _panels_of(estimator, model, names, chosen, X, max_rows):
     elif chosen is None and (isinstance(family, Product) or d <= 2):
         chosen = list(range(min(4, d)))
     if isinstance(family, (*_SINGLE, Product)) or (chosen is not None and len(chosen) == 1):
-        texts = categories_of(estimator)
+        texts = categories_of(estimator, family)
         return [marginal(model, _column(X, j), j, names[j], texts.get(j)) for j in chosen], None
     if chosen is not None and len(chosen) > 2:
         raise ValueError(
@@ -255,4 +255,5 @@ def _column(X, j):
     if X is None:
         return None
     column = X[:, [j]]
-    return np.ravel(column.toarray() if hasattr(column, "toarray") else column)
+    column = np.ravel(column.toarray() if hasattr(column, "toarray") else column)
+    return column[~np.isnan(column)] if not np.isnan(column).all() else None

@@ -10,6 +10,7 @@ from cases.estimator_cases import covariance_matrices
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from scipy import sparse, stats
 from sklearn import mixture as rival
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
@@ -303,6 +304,43 @@ def test_categories_have_their_names(family):
     assert [label.get_text() for label in ax.get_xticklabels()] == ["never", "often"]
     share = np.mean(table["smokes"] == "never")
     np.testing.assert_allclose(display.bars_[-1][0].get_height(), share)
+
+
+@pytest.mark.parametrize("kind", [rival.GaussianMixture, GaussianMixture])
+def test_single_columns_have_histograms(kind):
+    X = np.random.default_rng(0).normal(size=(200, 1))
+    display = MixtureDisplay.from_estimator(kind(1).fit(X), X)
+    edges = [bar.get_x() for bar in display.bars_[0]]
+    assert len(edges) > 5 and -4.0 < edges[0] < edges[-1] < 4.0
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(
+    "estimator, draw",
+    [
+        (CategoricalMixture(2, random_state=0), lambda rng: rng.integers(3, size=(200, 2))),
+        (PoissonMixture(2, random_state=0), lambda rng: rng.poisson(4.0, size=(200, 2))),
+        (GammaMixture(2, random_state=0), lambda rng: rng.gamma(4.0, size=(200, 2))),
+        (BernoulliMixture(2, random_state=0), lambda rng: rng.integers(2, size=(200, 2))),
+    ],
+    ids=named,
+)
+def test_missing_values_have_no_bars(estimator, draw):
+    rng = np.random.default_rng(0)
+    X = draw(rng).astype(float)
+    gaps = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+    estimator = clone(estimator).fit(gaps)
+    display = MixtureDisplay.from_estimator(estimator, gaps)
+    heights = np.array([bar.get_height() for bar in display.bars_[0]])
+    if isinstance(estimator, BernoulliMixture):
+        np.testing.assert_allclose(heights, np.nanmean(gaps, axis=0))
+    else:
+        seen = gaps[~np.isnan(gaps[:, 0]), :1]
+        alone = type(estimator)(2, random_state=0).fit(seen)
+        widths = np.array([bar.get_width() for bar in display.bars_[0]])
+        others = MixtureDisplay.from_estimator(alone, seen).bars_[0]
+        area = sum(bar.get_width() * bar.get_height() for bar in others)
+        np.testing.assert_allclose(widths @ heights, area, rtol=0.02)
 
 
 def test_many_components_side_by_side_are_dashes_with_one_name():
