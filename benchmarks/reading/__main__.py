@@ -46,7 +46,7 @@ LIMITS = {
     "kernel code": 14_997,
     "public names": 110,
     "import circles": 0,
-    "test code": 39_716,
+    "test code": 39_725,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -301,6 +301,17 @@ def test_masks_have_the_sizes_of_the_values_beside_them(make):
     assert found[0] < 0.0 and found[1] == 9.0
 
 
+def test_states_of_which_a_part_is_fixed_keep_their_numbers(rng):
+    X = rng.normal(np.repeat([[0.0], [9.0], [0.0]], 20, axis=0))
+    chain = {"startprob": [0.5, 0.5], "transmat": np.full((2, 2), 0.5), "covars": np.ones((2, 1))}
+    members = [
+        GaussianHMM.from_parameters(means=means, params={"means": [True, False]}, **chain)
+        for means in ([[0.0], [9.0]], [[9.0], [0.0]])
+    ]
+    with pytest.raises(ValueError, match="cannot be renumbered"):
+        combine_estimators([member.partial_fit(X) for member in members], align=True)
+
+
 @pytest.mark.parametrize("family", ["gaussian_tied", "student_t_tied"])
 def test_what_all_components_share_stays_if_none_of_them_learns(family, rng):
     X = rng.normal(size=(300, 2)) + 5.0 * rng.integers(2, size=(300, 1))
