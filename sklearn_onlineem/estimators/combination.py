@@ -129,8 +129,8 @@ def combine_estimators(
         "auto": each member for which this reduces its joint KL divergence to the first estimator to
         less than half; of Kalman filters, if it reduces it. Members that continue one model keep
         its numbers, unless nothing of it is left in them; those that all have named classes keep
-        these. Unless False, a `MergeWarning` tells of
-        members with components that have no partner in the others.
+        these. Unless False, a `MergeWarning` tells of members with components that have no partner
+        in the others.
     base : estimator, default=None
         Fitted, or known: what all members continue. None: members that were copies of one merged
         estimator tell by themselves; their pickles have its model, too.
