@@ -46,17 +46,9 @@ _ERRORS = ValueError, FloatingPointError, np.linalg.LinAlgError
 class NewtonStep(NamedTuple):
     """A step of Newton's method.
 
-    Attributes
-    ----------
-    gain : float
-        Gain that it promises, in nats per observation: the Newton decrement; infinity where it has
-        not been found.
-    direction : ndarray or None
-        The step, or a direction of negative curvature; None: there is neither.
-    is_saddle : bool
-        Whether the curvature is negative.
-    pairs : list of (ndarray, ndarray)
-        Directions, and their products with the share of the information that is observed.
+    `gain` is the Newton decrement, which it promises, in nats per observation; infinity where that
+    has not been found. `direction` is one of negative curvature at a saddle; None: there is none.
+    `pairs` are directions, and their products with the share of the information that is observed.
     """
 
     gain: float
@@ -76,20 +68,9 @@ def newton_step(
 
     In coordinates in which the information of complete data is the unit matrix let g be the score,
     and H the share of the information that is observed. Conjugate gradients solve :math:`H x = g`;
-    a product with H is a difference of scores. The step promises :math:`\tfrac12 g' x`.
-
-    Parameters
-    ----------
-    here : Evaluation
-        Of the model.
-    evaluate : callable
-        Returns the evaluation of a model.
-    newton : QuasiNewton
-        Its pairs precondition.
-    tol : float
-        Gain above which its size does not matter.
-    fewest : int, default=4
-        Products that look for negative curvature.
+    a product with H is a difference of scores. The step promises :math:`\tfrac12 g' x`, whose size
+    does not matter above `tol`. Pairs of `newton` precondition; the `fewest` products look for
+    negative curvature.
     """
 
     def unit_score(statistics):
@@ -202,28 +183,18 @@ class Certificate:
     entry near zero is one that EM would raise. The fit goes on from a saddle along the negative
     curvature, and from zeros where these are raised.
 
-    Parameters
-    ----------
-    rule : StandardErrorStopping
-        Of the fit. Its estimate of what is left says when to ask, and its `tol` what may be left.
-    newton : QuasiNewton
-        Its pairs precondition, and it receives those of the products, so that its next step is one
-        of Newton's method, which follows if it may.
-    is_plain : bool, default=False
-        Whether passes are those of EM, so that none of Newton's method is the last.
-    gain : float, default=inf
-        What is left, in nats per observation.
-    ahead : Evaluation, default=None
-        Of a better model than the one that was asked about.
-    sure : Evaluation, default=None
-        The same, if a step of Newton's method has gained what it promised; in few dimensions, after
-        every one. It is asked about at once.
+    The estimate by `rule` of what is left says when to ask, and its `tol` what may be left. Pairs
+    of `newton` precondition, and it receives those of the products, so that its next step is one of
+    Newton's method. None of those is the last where passes are EM's alone, `is_plain`.
     """
 
     rule: StandardErrorStopping
     newton: QuasiNewton
     is_plain: bool = False
+    # What is left, in nats per observation.
     gain: float = math.inf
+    # A better model than the one that was asked about; and the same, which is asked about at once,
+    # if a step of Newton's method has gained what it promised; in few dimensions, after every one.
     ahead: Evaluation | None = None
     sure: Evaluation | None = None
     _wait: int = field(default=0, repr=False)
@@ -240,14 +211,7 @@ class Certificate:
     ) -> tuple[bool, Evaluation]:
         """Return whether a model is at a local maximum, and it, or a better one to go on from.
 
-        Parameters
-        ----------
-        here : Evaluation
-            Of the model.
-        evaluate : callable
-            Returns the evaluation of a model.
-        is_last : bool, default=False
-            Whether no step raises the objective any more, by its rounding errors.
+        `is_last` says whether no step raises the objective any more, by its rounding errors.
         """
         # A pass that has gained nothing is the last where there is no certificate, or nothing
         # better along a negative curvature, perhaps a rounding error.

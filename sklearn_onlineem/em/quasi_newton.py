@@ -45,22 +45,11 @@ _LONGEST = 2.0
 
 @dataclass(eq=False)
 class Evaluation:
-    """An E-step, and what it says of the model.
+    """An E-step of all data, and what it says of the model.
 
-    Attributes
-    ----------
-    model : Model
-        Of the E-step.
-    evidence : Statistics
-        Expected statistics of all data.
-    log_likelihood : float
-        Mean per observation, in nats.
-    prior : list of (float, Statistics)
-        Terms of the prior in the sum of the M-step.
-    data : Batch
-        The data, or what stands for them: their weight, rows, and lengths.
-    derivatives : ndarray, default=None
-        Those that a climb ended with, see `Coordinates.climbed`.
+    The log-likelihood is the mean per observation, in nats; `prior` are its terms in the sum of the
+    M-step. `data`, or what stands for them, have their weight, rows, and lengths. `derivatives` are
+    those that `Coordinates.climbed` ended with.
     """
 
     model: Model
@@ -104,14 +93,8 @@ def suits(here: Evaluation, now: bool = True) -> bool:
     """Return whether a model can take quasi-Newton steps towards the maximum.
 
     It needs coordinates about it, an exact E-step, and a prior that does not draw parameters to the
-    bounds of their range, as one that empties components does.
-
-    Parameters
-    ----------
-    here : Evaluation
-        Of the model.
-    now : bool, default=True
-        Whether the next step is one. If not, coordinates are made for a prior only.
+    bounds of their range, as one that empties components does. Unless `now` the next step is one,
+    coordinates are made for a prior only.
     """
     if not has_coordinates(here.model) or not here.model.is_exact or here.model.draws:
         return False
@@ -137,17 +120,9 @@ class QuasiNewton:
     the present model, so that they turn a little from step to step.
 
     A step is taken if it raises the objective, and shortened if not; after a few trials it is one
-    of EM, which always does.
-
-    Parameters
-    ----------
-    is_open : bool, default=False
-        Whether steps may take the place of those of EM; where they do, `is_used` is true.
-
-    Attributes
-    ----------
-    pairs : deque of (ndarray of shape (n,), ndarray of shape (n,))
-        The latest directions, and their products with the observed information.
+    of EM, which always does. Where it `is_open`, steps may take the place of those of EM, and where
+    they do it `is_used`. `pairs` are the latest directions, (n,), and their products with the
+    observed information.
 
     References
     ----------
@@ -196,15 +171,8 @@ class QuasiNewton:
         """Return the evaluation of a model with a larger objective, and the gain that was promised.
 
         That is the gain up to the maximum of the quadratic model of the objective, in nats per
-        observation.
-
-        Parameters
-        ----------
-        here : Evaluation
-            Of the present model. If it is not the one returned before, gradients are of another
-            objective, and their difference tells nothing.
-        evaluate : callable
-            Returns the evaluation of a model; also takes how often the data have been read for it.
+        observation. `evaluate` also takes how often the data have been read. Unless `here` is what
+        was returned before, gradients are of another objective, and their difference tells nothing.
         """
         if not here.prior and (climbed := here.coordinates.climbed()) is not None:
             model, n_read, promised, derivatives = climbed
@@ -260,14 +228,9 @@ class QuasiNewton:
         return self.product(direction, here.coordinates).reshape(gradient.shape)
 
     def product(self, x: Floats, coordinates: Coordinates) -> Floats:
-        """Return the inverse of the observed information times a vector, by the pairs.
+        """Return the inverse of the observed information times a vector (n,), by the pairs.
 
-        Parameters
-        ----------
-        x : ndarray of shape (n,)
-            In coordinates of unit information.
-        coordinates : Coordinates
-            About the present model.
+        That is in coordinates of unit information about the present model.
         """
         x = x.copy()
         if self.pairs:

@@ -83,19 +83,9 @@ def batch_passes(
 ) -> Passes:
     """Take passes of batch EM over data that `e_step` reads, as `Solver.passes` does.
 
-    Parameters
-    ----------
-    progress : Progress
-        Of the fit.
-    plan : Plan
-        Of the fit.
-    e_step : callable (state, model) -> (Statistics, float, Batch)
-        Returns the evidence of all data, their mean log-likelihood, and the data, or what stands
-        for them: their weight, rows, and lengths.
-    take : callable (state) -> None
-        Called with each new state.
-    acceleration : "auto" or None, default=None
-        Like that of `Batch`.
+    That returns the evidence of all data, their mean log-likelihood, and the data, or what stands
+    for them: their weight, rows, and lengths. `take` is called with each new state. `acceleration`
+    is like that of `Batch`.
     """
     rule, this = plan.stopping(), _Pass(progress.state, e_step)
     here = this(progress.state.model)
