@@ -40,13 +40,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, depth": 12,
     "members of OnlineEM": 69,
     "Python files": 209,
-    "Python code": 32_003,
-    "Python docstrings": 14_701,
+    "Python code": 32_031,
+    "Python docstrings": 14_706,
     "kernel files": 56,
     "kernel code": 14_997,
     "public names": 110,
     "import circles": 0,
-    "test code": 39_725,
+    "test code": 39_740,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -41,6 +41,8 @@ class Batch(Loaded, ABC):
 
     # Weights of the observations; None means 1 for each.
     sample_weight: Floats | None = None
+    # Known components or states of rows, -1 where unknown; None means that none is known.
+    labels: Integers | None = None
     # Distribution of the lengths of sequences; None for other data.
     length_distribution: Statistics | None = None
 

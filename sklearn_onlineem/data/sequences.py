@@ -241,6 +241,10 @@ class Sequences(BatchOfRows):
         return self.with_rows(rows, self.offsets, self.before)
 
     @property
+    def labels(self) -> Integers | None:
+        return self.rows.labels
+
+    @property
     def unlabelled(self) -> Sequences:
         return self.with_rows(self.rows.unlabelled, self.offsets, self.before)
 

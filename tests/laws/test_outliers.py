@@ -304,3 +304,21 @@ def test_warnings_count_and_are_few(rng):
             mixture.partial_fit(np.append(rng.normal(size=99), 10.0 ** (3 + size))[:, None])
     assert [str(one.message).split()[1] for one in caught] == ["1", "10"]
     assert mixture._fitted.state.carry["gate"].n_left_out == 12
+
+
+@pytest.mark.filterwarnings("ignore:GaussianMixture. . row")
+@pytest.mark.parametrize("first", [0, 2], ids=["class comes late", "two rows in the start"])
+def test_rows_of_a_rare_class_are_learnt_by_their_labels(first, rng):
+    """And wrong entries of a class that is known are left out, though they have its label."""
+    centres, names = np.array([[0.0, 0.0], [12.0, 0.0], [0.0, 400.0]]), np.array([*"abc"])
+    stream = GaussianMixture(3, semi_supervised=True, random_state=0)
+    for i in range(20):
+        y = rng.integers(0, 2, 200)
+        y[: 1 if i else first] = 2
+        X = centres[y] + rng.standard_normal((200, 2))
+        if i == 10:
+            y[100], X[100] = 1, 1e5
+        stream.partial_fit(X, names[y], classes=names)
+    assert 1 <= stream._fitted.state.carry["gate"].n_left_out <= 2
+    assert_allclose(stream.means_, centres, atol=2.0)
+    assert_allclose(stream.weights_[2], 0.005, atol=0.002)

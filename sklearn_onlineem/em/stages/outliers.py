@@ -145,6 +145,7 @@ _TOO_MANY, _WITHIN = 9, 300
 _SPREADS = 100.0
 # A row is no outlier if so many of those last left out were as surprising, but for a factor.
 _ALIKE, _REMEMBERED, _FACTOR = 10, 20, 2.0
+_NO_ROWS = np.empty(0, dtype=int)
 
 
 @dataclass(frozen=True)
@@ -167,13 +168,17 @@ class Gate(Carry):
     # Rows left out so far, and those of the latest batch, counted from its first row.
     n_left_out: int = 0
     left_out: tuple[int, ...] = ()
+    # Of each class, how many more of the rows with its label were surprising than were not.
+    balances: tuple[float, ...] = ()
 
     def of_start(self, model: Model, data: Batch) -> Gate:
         """Return the gate after the rows that a model has started from."""
         log_likelihoods = np.empty(data.n_rows)
         model.e_step(data, None, log_likelihoods)
-        begun = Gate(n_left_out=self.n_left_out, left_out=self.left_out)
-        return begun.after(log_likelihoods, Repetitions.of(data))
+        repeats = Repetitions.of(data)
+        balances = self.balances or _unlike_their_class(data, _NO_ROWS, repeats)[1]
+        begun = Gate(n_left_out=self.n_left_out, left_out=self.left_out, balances=balances)
+        return begun.after(log_likelihoods, repeats)
 
     def after(self, log_likelihoods: Floats, repeats: Repetitions | None = None) -> Gate:
         """Return the gate after more rows."""
@@ -193,17 +198,22 @@ class Gate(Carry):
         return replace(self, least=least, latest=(), n_latest=0, before=before)
 
     def outliers(
-        self, log_likelihoods: Floats, repeats: Repetitions | None = None
+        self,
+        log_likelihoods: Floats,
+        repeats: Repetitions | None = None,
+        data: Batch | None = None,
     ) -> tuple[Integers, Gate]:
         """Return numbers of the rows of a batch to leave out, and the gate that knows of them.
 
-        A surprising row is no outlier if there are many of them, as the source has changed, or if
-        it is like those that were left out before, as rows of a rare cluster are. A row that counts
+        A surprising row is no outlier if there are many of them, as the source has changed, if most
+        rows with its label are surprising, as those of a class that comes late are, or if it is
+        like those that were left out before, as rows of a rare cluster are. A row that counts
         several times is left out if each of its repetitions is.
 
         Log-likelihoods of rows that are missing are NaN.
         """
         rows = np.flatnonzero(log_likelihoods < self.least)
+        rows, balances = _unlike_their_class(data, rows, repeats, self.balances)
         numbers = rows - len(log_likelihoods)
         if repeats is not None:
             rows, numbers = repeats.numbered(rows)
@@ -235,6 +245,7 @@ class Gate(Carry):
             accepted=accepted,
             n_left_out=self.n_left_out + len(left_out),
             left_out=tuple(left_out),
+            balances=balances,
         )
 
     def before_batch(self, n_rows: int) -> Gate:
@@ -244,18 +255,36 @@ class Gate(Carry):
         return replace(self, left_out=(), suspects=suspects)
 
 
+def _unlike_their_class(data, rows, repeats, balances=()):
+    """Return those of surprising rows of whose class fewer are so than not, and new balances.
+
+    Rows without a label have no class.
+    """
+    if data is None or data.labels is None:
+        return rows, balances
+    labels, signs = data.labels, np.full(data.n_rows, -1.0)
+    signs[rows] = 1.0
+    if repeats is not None:
+        signs *= repeats.of_rows
+    # Class k is number k + 1.
+    found = np.bincount(labels + 1, signs, len(balances) + 1)
+    found[1 : len(balances) + 1] += balances
+    found[0] = -math.inf
+    return rows[found[labels[rows] + 1] < 0.0], tuple(found[1:].tolist())
+
+
 def far_away(data: Batch) -> Integers:
     """Return numbers of the rows with a value far outside of what most of its column has.
 
     Those are outliers before there is a model: beyond the 5 % and 95 % quantiles by a hundred times
     their distance. None if they are 3 % of the rows or more, or all that have a value of a column.
-    Rows count by their weights.
+    Rows count by their weights. Classes of which half of the labelled rows are far away lie there.
     """
     X, repeats, counts = data.X, Repetitions.of(data), np.ones(data.n_rows)
     if repeats is not None:
         counts = repeats.of_rows.astype(float)
     if not isinstance(X, np.ndarray) or counts.sum() * _TOO_MANY <= _WITHIN:
-        return np.empty(0, dtype=int)
+        return _NO_ROWS
     X = X[:, ~np.isnan(X[counts > 0.0]).all(axis=0)]
     if repeats is None:
         quantile = np.nanquantile if np.isnan(X).any() else np.quantile
@@ -268,6 +297,7 @@ def far_away(data: Batch) -> Integers:
     # Columns of one value, with exceptions, have no spread.
     beyond = ((X < low - reach) | (X > high + reach)) & (reach > 0.0)
     rows = np.flatnonzero(beyond.any(axis=1) & (counts > 0.0))
+    rows, _ = _unlike_their_class(data, rows, repeats)
     are_few = counts[rows].sum() * _WITHIN < _TOO_MANY * counts.sum()
     is_last = len(rows) and np.isnan(np.delete(X, rows, axis=0)).all(axis=0).any()
     return rows[:0] if is_last or not are_few else rows
@@ -312,12 +342,15 @@ class SkipOutliers(Stage):
             log_likelihoods[repeats.of_rows == 0] = np.inf
         # Not `min`, which takes longer than this test of a single row.
         if log_likelihoods[log_likelihoods.argmin()] >= gate.least:
+            if batch.labels is not None:
+                _, balances = _unlike_their_class(batch, _NO_ROWS, repeats, gate.balances)
+                gate = replace(gate, balances=balances)
             if not state.counters.n_steps % _STEPS_BETWEEN or gate.least == -math.inf:
                 gate = gate.after(log_likelihoods, repeats)
         else:
             if model.is_chained:
                 log_likelihoods = _after_usual_rows(model, batch, rng, log_likelihoods, gate)
-            rows, gate = gate.outliers(log_likelihoods, repeats)
+            rows, gate = gate.outliers(log_likelihoods, repeats, batch)
             gate = gate.after(log_likelihoods, repeats)
             if len(rows):
                 usual = batch.without(rows)
