@@ -291,7 +291,7 @@ def fit_with(action, client, shards, mode=None, n_rounds=2, make=mixture, **argu
             ]
         ),
     ],
-    ids=lambda value: getattr(value, "__name__", str(value)),
+    ids=lambda value: getattr(value, "__name__", str(getattr(value, "keywords", value))),
 )
 def test_a_killed_worker_changes_no_bit(make, mode, are_local, X, documents):
     X = X if make is mixture else documents
