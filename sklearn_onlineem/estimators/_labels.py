@@ -6,11 +6,14 @@ from numbers import Integral, Number
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from sklearn.utils import ClassifierTags
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._values import frozen
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators.fitted import fitted_of
+from sklearn_onlineem.estimators.learning import has_start_values
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.validation import column, is_missing
 
@@ -63,6 +66,31 @@ class LearnsClasses:
             # With labels it is a classifier of as many classes as it has components.
             tags.classifier_tags = ClassifierTags(multi_class=n > 2)
         return tags
+
+
+def numbered_by_labels(estimator, state, data, attributes):
+    """Return a state with components in the order of classes, if the first labels name these now.
+
+    Components that were learnt without labels get their classes by their responsibilities for
+    labelled rows. They stay if the user has given their places, or if some of them are fixed.
+    """
+    fitted, classes = estimator._fitted.attributes, attributes.get("classes_")
+    are_first = classes is not None and "classes_" not in fitted and not _are_numbers(classes)
+    is_placed = state.constants.is_known or "_names_set" in fitted or has_start_values(estimator)
+    if data.labels is None or not are_first or is_placed:
+        return state
+    known = np.flatnonzero(data.labels >= 0)
+    if isinstance(data, Rows):
+        shares = state.model.posterior(data[known])
+    else:
+        shares = state.model.posterior(data.unlabelled)[known]
+    agreement = np.zeros((len(classes), len(classes)))
+    np.add.at(agreement, data.labels[known], shares)
+    order = linear_sum_assignment(agreement, maximize=True)[1]
+    try:
+        return state.with_model(state.model.renumbered(order))
+    except ours(ValueError):
+        return state
 
 
 class ReadsLabels:

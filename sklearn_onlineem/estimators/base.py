@@ -20,6 +20,7 @@ from sklearn_onlineem.em.stages.opening import Opening
 from sklearn_onlineem.em.stages.outliers import without_outliers
 from sklearn_onlineem.em.state import History
 from sklearn_onlineem.estimators._known import KnownModel, known_model, not_fitted
+from sklearn_onlineem.estimators._labels import numbered_by_labels
 from sklearn_onlineem.estimators._stream_start import StreamStarts
 from sklearn_onlineem.estimators.fitted import RELEARNT, Fitted, FittedState, commit, structure_of
 from sklearn_onlineem.estimators.learning import (
@@ -194,6 +195,7 @@ def _begun(estimator, data, random_state, attributes, start_from):
     seed = drawn_seed(random_state)
     if model is None:
         state = resumed(estimator, seed=seed)
+        state = numbered_by_labels(estimator, state, data, attributes or {})
     else:
         model = relearning(estimator, model) if resumes else model
         state = state_of(estimator, model, data, seed, is_known=resumes)
@@ -254,6 +256,8 @@ def set_start(estimator, X, y=None, **where):
             with single_threaded_blas(data.n_rows):
                 model = estimator._start().model(data, random_state)
         state = state_of(estimator, model, data, drawn_seed(random_state))
+        if resumes:
+            state = numbered_by_labels(estimator, state, data, reader.attributes or {})
         commit(estimator, Progress(state), reader.attributes)
     return estimator
 
@@ -303,6 +307,8 @@ def _learn(estimator, rules, data, with_end, is_present):
         # Before callbacks, as one may set a parameter, which drops the rules.
         estimator._present_rules = rules
         with single_threaded_blas(n_rows, rules.n_numbers):
+            if rules.reader.attributes:
+                before = numbered_by_labels(estimator, before, data, rules.reader.attributes)
             state = before.after(rules.learn(before, data, rules.stream), n_rows)
         history, end = fitted.history.with_step(state.step), None
         _warn(estimator, rules.stages, before, state, data)

@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import rel_entr
 
 from sklearn_onlineem._python import ours
-from sklearn_onlineem._typing import Floats, Generator
+from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem._values import Loaded, n_bytes, n_numbers, take
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.families.parts import PARAMETERS, Part
@@ -237,6 +237,21 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
             As in `own_statistics`.
         """
         raise ValueError(f"{type(self).__name__} has no states that can be matched.")
+
+    def renumbered(self, order: Integers) -> Self:
+        """Return the same distribution with components or states in another order.
+
+        Parameters
+        ----------
+        order : ndarray of shape (n_components,)
+            The present numbers of those that come first, second, ...
+
+        Raises
+        ------
+        ValueError
+            If they have fixed numbers, as some of their parameters are fixed.
+        """
+        raise ValueError(f"{type(self).__name__} has no states that can be renumbered.")
 
     def with_components_of(self, other: Self) -> Self:
         """Return this model with the components of another, and its own shares or transitions.

@@ -218,6 +218,25 @@ def test_labels_of_states_of_any_type(case, rng):
 
 
 @pytest.mark.parametrize("case", [*ESTIMATORS, *SEQUENCE_ESTIMATORS], ids=repr)
+def test_components_that_were_learnt_before_get_the_classes_of_first_labels(case, rng):
+    X, y = case.data(rng, 8) if case in SEQUENCE_ESTIMATORS else case.data(rng, 60)
+    fitted = case(max_iter=2, warm_start=True).fit(X)
+    numbers, score = fitted.predict(X), fitted.score(X)
+    parts = numbers if isinstance(numbers, list) else [numbers]
+    names = [np.array(["c", "a", "b"])[part] for part in parts]
+    some = [np.where(np.arange(len(part)) % 4, None, part) for part in names]
+    if not set(np.concatenate(some)) >= {*"abc"}:
+        some = names
+    some = some if isinstance(numbers, list) else some[0]
+    fitted.set_params(semi_supervised=True, max_iter=0).fit(X, some)
+    assert_allclose(fitted.score(X), score, rtol=1e-6)
+    found = fitted.predict(X)
+    assert_array_equal(
+        np.concatenate(found if isinstance(numbers, list) else [found]), np.concatenate(names)
+    )
+
+
+@pytest.mark.parametrize("case", [*ESTIMATORS, *SEQUENCE_ESTIMATORS], ids=repr)
 def test_all_labels_of_a_stream_are_told_at_first(case, rng):
     X, y = case.data(rng, 8) if case in SEQUENCE_ESTIMATORS else case.data(rng, 60)
     parts = y if isinstance(y, list) else [y]

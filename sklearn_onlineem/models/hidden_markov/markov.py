@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
+from typing import Self
 
 import numpy as np
 from scipy.special import logsumexp, xlogy
@@ -15,7 +16,7 @@ from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._centred_moments import scaled_rows
 from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem._typing import Floats, Generator, Integers
-from sklearn_onlineem._values import frozen, quick
+from sklearn_onlineem._values import frozen, quick, take
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
@@ -437,17 +438,20 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         parameters = numbered(self, order, reference)
         if parameters is self.parameters:
             return self
+        return replace(self.renumbered(order), parameters=parameters)
+
+    def renumbered(self, order: Integers) -> Self:
         if self._is_partial:
             raise ValueError("states of which some parameters are fixed cannot be renumbered.")
-        return self._renumbered(order, parameters)
-
-    def _renumbered(self, order, parameters):
+        can_end = self.termination.final(self.transmat) > 0.0
+        if (can_end != can_end[order]).any():
+            raise ValueError("states in which sequences end cannot be renumbered.")
         columns = np.append(order, np.arange(len(order), self.transmat.shape[1]))
         return replace(
             self,
             start=self.start[order],
             transmat=np.ascontiguousarray(self.transmat[np.ix_(order, columns)]),
-            parameters=parameters,
+            parameters=take(self.parameters, order),
         )
 
     # -------------------------------------------------------------------------- states of streams

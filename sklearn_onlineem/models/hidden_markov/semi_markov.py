@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from typing import Self
 
 import numpy as np
 from scipy.special import rel_entr, xlogy
@@ -11,7 +12,7 @@ from scipy.special import rel_entr, xlogy
 from sklearn_onlineem._checks import shares_as_given
 from sklearn_onlineem._kernels import _forward_backward, _semi_markov
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, Generator
+from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem.data.sequences import Sequences, share_of_starts
 from sklearn_onlineem.families._e_step import drawn_from, log_of
 from sklearn_onlineem.families.parts import Part
@@ -411,8 +412,8 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         lasting = _weighted_divergence(new, self.table, other.table)
         return of_chain + lasting + _weighted_divergence(running, self._met, other._met)
 
-    def _renumbered(self, order, parameters):
-        renumbered = super()._renumbered(order, parameters)
+    def renumbered(self, order: Integers) -> Self:
+        renumbered = super().renumbered(order)
         return replace(renumbered, table=np.ascontiguousarray(self.table[order]))
 
     def chain_statistics(

@@ -437,8 +437,11 @@ class MixtureModel(
         parameters = numbered(self, order, reference)
         if parameters is self.parameters:
             return self
+        return replace(self.renumbered(order), parameters=parameters)
+
+    def renumbered(self, order: Integers) -> MixtureModel:
         self._check_all_learnt("renumbering moves")
-        return MixtureModel(self.family, self.weights[order], parameters)
+        return MixtureModel(self.family, self.weights[order], take(self.parameters, order))
 
     def sample(self, n: int, rng: Generator, like: Rows | None = None) -> tuple[Floats, Integers]:
         components = rng.choice(self.n_components, size=n, p=self.weights)
