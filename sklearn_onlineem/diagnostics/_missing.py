@@ -36,7 +36,7 @@ class Missing:
     def product(self, v):
         """Return the missing information times a direction, (K, width)."""
         if not self._is_quick:
-            return self._slope(v, self._score)
+            return self.slope(v, self._score)
         if not (size := self.coordinates.size(v)):
             return np.zeros_like(v)
         step = _STEP_TO_ONE_SIDE / size
@@ -49,7 +49,7 @@ class Missing:
     def _score(self, model):
         return self.coordinates.score(model.e_step(self.data)[0])
 
-    def _slope(self, v, function):
+    def slope(self, v, function):
         """Return the derivative of a function of the model along v."""
         step = _STEP / (self.coordinates.size(v) or 1.0)
         ahead, behind = (function(self.coordinates.moved(sign * step * v)) for sign in (1.0, -1.0))
@@ -61,7 +61,7 @@ class Missing:
         units = np.eye(self.coordinates.scale.size)[free].reshape(-1, *self.coordinates.shape)
         out = np.zeros((self.coordinates.scale.size, function(self.coordinates.model).size))
         for i, unit in zip(free, units, strict=True):
-            out[i] = self._slope(unit, function).ravel()
+            out[i] = self.slope(unit, function).ravel()
         return out
 
     def dense(self):
@@ -89,7 +89,7 @@ class Missing:
         for column in range(1, shape[1]):
             v = np.zeros(shape)
             v[:, column] = self.coordinates.scale[:, column] > 0.0
-            scores[:, :, column] = posterior * self._slope(v, partial(_log_joint, rows=rows))
+            scores[:, :, column] = posterior * self.slope(v, partial(_log_joint, rows=rows))
         return scores.reshape(len(rows), -1).T
 
     def _blocks(self):
@@ -113,7 +113,7 @@ class Missing:
         out = np.zeros((len(v), len(v)))
         for part, weight in self._blocks():
             posterior = _posterior(self.coordinates.model, part)
-            a = self._slope(v, partial(_log_joint, rows=part))
+            a = self.slope(v, partial(_log_joint, rows=part))
             # (a_j - a_k)^2 from deviations from the mean of the row.
             a -= np.einsum("nk,nk->n", posterior, a)[:, None]
             first, shares = posterior * a, np.broadcast_to(weight, len(a))[:, None]

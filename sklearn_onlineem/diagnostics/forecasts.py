@@ -15,8 +15,6 @@ from sklearn_onlineem.diagnostics.standard_errors import LEAST_INFORMATION, chec
 from sklearn_onlineem.estimators.kalman.kalman_filter import KalmanFilter
 from sklearn_onlineem.estimators.validation import error_context
 
-# Relative step of differences.
-_STEP = 1e-4
 # Share of the variance of a forecast below which directions of no information do not matter.
 _NEGLIGIBLE = 1e-2
 
@@ -108,12 +106,14 @@ def _added_covariances(estimator, model, data, n_steps):
     if not any(part.learnt for part in (model.initial, model.transitions, model.emissions)):
         return np.zeros((*variances.shape, variances.shape[-1]))
     statistics, coordinates = coordinates_at(estimator, model, data)
-    information = np.eye(math.prod(coordinates.shape)) - Missing(coordinates, data).dense()
-    values, vectors = np.linalg.eigh(information)
-    moves = np.array([
-        _derivative(coordinates, vector.reshape(coordinates.shape), data, n_steps)
-        for vector in vectors.T
-    ])  # fmt: skip
+    missing = Missing(coordinates, data)
+    values, vectors = np.linalg.eigh(np.eye(math.prod(coordinates.shape)) - missing.dense())
+
+    def means(model):
+        return model.forecast(data, n_steps)[0]
+
+    directions = vectors.T.reshape(-1, *coordinates.shape)
+    moves = np.array([missing.slope(v, means) for v in directions])
     known = values > LEAST_INFORMATION
     # The least that directions without information would add.
     unknown = (moves[~known] ** 2).sum(axis=0) / (LEAST_INFORMATION * data.total_weight)
@@ -127,12 +127,3 @@ def _added_covariances(estimator, model, data, n_steps):
     check_converged(coordinates, statistics, inverse, data.total_weight, stacklevel=4)
     scaled = moves[known] / np.sqrt(data.total_weight * values[known])[:, None, None, None]
     return np.einsum("ints,intr->ntsr", scaled, scaled)
-
-
-def _derivative(coordinates, v, data, n_steps):
-    """Return the derivative of the means of the forecasts along v, by central differences."""
-    step = _STEP / coordinates.size(v)
-    ahead, behind = (
-        coordinates.moved(sign * step * v).forecast(data, n_steps)[0] for sign in (1.0, -1.0)
-    )
-    return (ahead - behind) / (2.0 * step)

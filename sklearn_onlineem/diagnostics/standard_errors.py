@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 from scipy import linalg, sparse
 from scipy.special import expit, logit, ndtri
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_onlineem._checks import check_bool
+from sklearn_onlineem._checks import check_bool, check_number
 from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.diagnostics._missing import Missing
 from sklearn_onlineem.diagnostics.reading import coordinates_at, model_and_data, prior_of
@@ -125,8 +124,7 @@ class StandardErrors:
         level : float, default=0.95
             Probability that an interval contains the truth, in (0, 1), else ValueError is raised.
         """
-        if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < level < 1.0:
-            raise ValueError(f"level of intervals must be between 0 and 1, got {level!r}.")
+        check_number("level of intervals", level, 0.0, 1.0)
         width = ndtri(0.5 + 0.5 * float(level))
         return {
             name: _INTERVALS[self.kinds[name]](value, width * self.errors[name])

@@ -1,5 +1,6 @@
 """Estimators, rows, sequences and features, as displays need them."""
 
+from collections.abc import Iterable
 from numbers import Integral
 
 import narwhals.stable.v2 as nw
@@ -19,9 +20,14 @@ def check_suits(estimator, display, methods, because):
     `because` says in the message what the display needs.
     """
     if isinstance(estimator, type) or not all(hasattr(type(estimator), m) for m in methods):
-        name = getattr(estimator, "__name__", type(estimator).__name__)
-        raise TypeError(f"{display.__name__} can't show {name}: {because}")
+        raise unsuitable(estimator, display, because)
     check_is_fitted(estimator)
+
+
+def unsuitable(estimator, display, because):
+    """Return the error that a display can't show such an estimator."""
+    name = getattr(estimator, "__name__", type(estimator).__name__)
+    return TypeError(f"{display.__name__} can't show {name}: {because}")
 
 
 def one_sequence(X, display):
@@ -49,11 +55,24 @@ def one_sequence(X, display):
 
 
 def index_of(feature, names):
+    """Return the index of a feature that is given by its number or name."""
     if isinstance(feature, str) and feature in names:
         return names.index(feature)
-    if isinstance(feature, Integral) and 0 <= feature < len(names):
-        return int(feature)
-    raise ValueError(f"there is no feature {feature!r}; there are {len(names)}: {names!r:.80}.")
+    if isinstance(feature, bool) or not isinstance(feature, str | Integral):
+        raise TypeError(f"features must be numbers or names of features, got {feature!r}.")
+    if isinstance(feature, str) or not 0 <= feature < len(names):
+        raise ValueError(f"there is no feature {feature!r}; there are {len(names)}: {names!r:.80}.")
+    return int(feature)
+
+
+def floats_of(name, values, shape):
+    """Return values as floats, None as None; ValueError unless they are of this shape."""
+    if values is None:
+        return None
+    values = np.asarray(values, dtype=float)
+    if values.shape != shape:
+        raise ValueError(f"{name} must be of shape {shape}, got {values.shape}.")
+    return values
 
 
 def state_names(names, n_states):
@@ -63,16 +82,14 @@ def state_names(names, n_states):
     return [str(name) for name in names]
 
 
-def mixture_of(estimator):
-    name = type(estimator).__name__
-    if not hasattr(estimator, "fit"):
-        raise TypeError(f"estimator must be a mixture, got {name}.")
-    check_is_fitted(estimator)
+def mixture_of(estimator, display):
+    because = "it is no mixture, which has components with weights."
+    check_suits(estimator, display, ["fit"], because)
     model = getattr(estimator, "model_", None)
     if isinstance(model, MixtureModel):
         return model
     if model is not None or not hasattr(estimator, "precisions_cholesky_"):
-        raise TypeError(f"estimator must be a mixture; {name} has no components with weights.")
+        raise unsuitable(estimator, display, because)
     # It is one of scikit-learn's Gaussian mixtures.
     means, covariances = estimator.means_, np.asarray(estimator.covariances_)
     if estimator.covariance_type == "tied":
@@ -119,24 +136,12 @@ def categories_of(estimator, family):
 
 
 def chosen_features(estimator, features):
-    """Return the indices of one feature or several, given by number or name."""
-    names, d = feature_names(estimator), estimator.n_features_in_
-    try:
-        listed = [features] if isinstance(features, str | Integral) else list(features)
-    except TypeError:
-        listed = [None]
-    chosen = []
-    for feature in listed:
-        if isinstance(feature, str) and feature in names:
-            chosen.append(names.index(feature))
-        elif isinstance(feature, Integral) and not isinstance(feature, bool) and 0 <= feature < d:
-            chosen.append(int(feature))
-        elif isinstance(feature, str | Integral):
-            raise ValueError(
-                f"features: {type(estimator).__name__} has {d} features, and no {feature!r}."
-            )
-        else:
-            raise TypeError(f"features must be numbers or names of features, got {features!r}.")
+    """Return the indices of one feature or several, given by number or name; None if None."""
+    if features is None:
+        return None
+    names = feature_names(estimator)
+    is_one = isinstance(features, str) or not isinstance(features, Iterable)
+    chosen = [index_of(feature, names) for feature in ([features] if is_one else features)]
     if not chosen or len(set(chosen)) < len(chosen):
         raise ValueError(f"features must be one or several, each once, got {features!r}.")
     return chosen

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.displays._drawing import Axes, Display, colour_map, some_of
-from sklearn_onlineem.displays._inputs import check_suits
+from sklearn_onlineem.displays._inputs import check_suits, floats_of
 
 _MARKS = {"match": "o", "mismatch": "X", "delete": "v", "insert": ">"}
 _STEPS = {"match": (1, 1), "mismatch": (1, 1), "delete": (1, 0), "insert": (0, 1)}
@@ -89,9 +89,7 @@ class AlignmentDisplay(Display):
         shape = len(self.source) + 1, len(self.target) + 1
         if tuple(self.path[-1] + 1) != shape:
             raise ValueError(f"operations must lead to {shape}, they lead to {self.path[-1] + 1}.")
-        self.posterior = None if posterior is None else np.asarray(posterior, dtype=float)
-        if posterior is not None and self.posterior.shape != shape:
-            raise ValueError(f"posterior must be of shape {shape}, got {self.posterior.shape}.")
+        self.posterior = floats_of("posterior", posterior, shape)
 
     @classmethod
     def from_estimator(
@@ -99,8 +97,6 @@ class AlignmentDisplay(Display):
         estimator: object,
         source: Sequence[Hashable],
         target: Sequence[Hashable] | None = None,
-        *,
-        ax: Axes | None = None,
         **options: object,
     ) -> Self:
         """Align two strings by a fitted edit distance, and draw the alignment.
@@ -115,8 +111,8 @@ class AlignmentDisplay(Display):
             The original string; drawn downwards.
         target : str or sequence of hashables, default=None
             None: the word that a classifier predicts.
-        ax, **options
-            Arguments of `plot`.
+        **options
+            Arguments of `plot`, such as `ax`.
 
         Raises
         ------
@@ -143,7 +139,7 @@ class AlignmentDisplay(Display):
         log_end = np.log(edit.operations_["end"])
         posterior = np.exp(before[-1, -1] - before - after - log_end)
         display = cls(source, target, operations, posterior=posterior)
-        return display.plot(ax, **options)
+        return display.plot(**options)
 
     def plot(self, ax: Axes | None = None, *, cmap: str | None = None) -> Self:
         """Draw the alignment.

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from sklearn_onlineem._checks import check_count, check_number
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display, foreground, shade_gaps
-from sklearn_onlineem.displays._inputs import check_suits, index_of, one_sequence
+from sklearn_onlineem.displays._inputs import check_suits, floats_of, index_of, one_sequence
 
 _KINDS = ["smoothed", "filtered", "predicted"]
 # Labels, line styles, and colours of the style's cycle that differ most in greyscale.
@@ -159,9 +159,7 @@ class ForecastDisplay(Display):
         self.filtered = _checked_band("filtered", filtered, shape)
         self.predicted = _checked_band("predicted", predicted, shape)
         self.forecast = _checked_band("forecast", forecast, (None, shape[1]))
-        self.imputed = None if imputed is None else np.asarray(imputed, dtype=float)
-        if imputed is not None and self.imputed.shape != shape:
-            raise ValueError(f"imputed must be of shape {shape}, got {self.imputed.shape}.")
+        self.imputed = floats_of("imputed", imputed, shape)
         self.innovations = None
         if predicted is not None:
             deviation = self.predicted.deviation
@@ -171,13 +169,7 @@ class ForecastDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: object,
-        X: ArrayLike,
-        *,
-        n_steps: int | None = None,
-        ax: AxesOrMany | None = None,
-        **options: object,
+        cls, estimator: object, X: ArrayLike, *, n_steps: int | None = None, **options: object
     ) -> Self:
         """Draw the forecast of a sequence, and the estimates of a fitted Kalman filter.
 
@@ -189,8 +181,8 @@ class ForecastDisplay(Display):
             One sequence, NaN for missing values.
         n_steps : int, default=None
             Rows to forecast; 0: none. None: a quarter as many as there are.
-        ax, **options
-            Arguments of `plot`.
+        **options
+            Arguments of `plot`, such as `ax`.
 
         Raises
         ------
@@ -215,7 +207,7 @@ class ForecastDisplay(Display):
                 ends = [0.5 - 0.5 * mass, 0.5 + 0.5 * mass]
                 mean, edges = estimator.forecast(shaped, n_steps=int(n_steps), quantiles=ends)
                 after = QuantileBand(mean, *edges, mass=mass)
-            return cls(X, forecast=after).plot(ax, **options)
+            return cls(X, forecast=after).plot(**options)
         if n_steps:
             after = _band(*estimator.forecast(shaped, n_steps=int(n_steps), return_cov=True))
         display = cls(
@@ -226,7 +218,7 @@ class ForecastDisplay(Display):
             forecast=after,
             imputed=estimator.impute(shaped),
         )
-        return display.plot(ax, **options)
+        return display.plot(**options)
 
     def plot(
         self,

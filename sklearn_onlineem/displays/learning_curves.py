@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn_onlineem._checks import check_count
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display
-from sklearn_onlineem.displays._inputs import check_suits
+from sklearn_onlineem.displays._inputs import check_suits, floats_of
 from sklearn_onlineem.em.state import AnyStep
 
 _PANELS = {
@@ -110,9 +110,7 @@ class LearningCurveDisplay(Display):
         self.curves = {str(name): _checked(name, curve) for name, curve in curves.items()}
 
     @classmethod
-    def from_estimator(
-        cls, estimator: object, *, ax: AxesOrMany | None = None, **options: object
-    ) -> Self:
+    def from_estimator(cls, estimator: object, **options: object) -> Self:
         """Draw the history of one fitted estimator, or of several.
 
         Parameters
@@ -121,8 +119,8 @@ class LearningCurveDisplay(Display):
             Estimators of the library, by name. A `history_` has the latest 10,000 updates; for
             more, use a list of steps (``callbacks=[steps.append]``) or a `LearningCurve` instead of
             an estimator.
-        ax, **options
-            Arguments of `plot`.
+        **options
+            Arguments of `plot`, such as `ax`.
 
         Raises
         ------
@@ -137,7 +135,7 @@ class LearningCurveDisplay(Display):
                 check_suits(one, cls, ["history_"], "it has no history_.")
                 one = one.history_
             curves[name] = one if isinstance(one, LearningCurve) else LearningCurve.of(one)
-        return cls(curves).plot(ax, **options)
+        return cls(curves).plot(**options)
 
     def plot(
         self,
@@ -273,13 +271,8 @@ def _checked(name, curve):
     arrays = [n_rows]
     for field, values in zip(LearningCurve._fields[1:], curve[1:], strict=True):
         # NaN is not drawn.
-        values = np.full(len(n_rows), np.nan) if values is None else np.asarray(values, dtype=float)
-        if values.shape != n_rows.shape:
-            raise ValueError(
-                f"{field} of the curve {name!r} must be of shape {n_rows.shape}, got"
-                f" {values.shape}."
-            )
-        arrays.append(values)
+        values = np.full(len(n_rows), np.nan) if values is None else values
+        arrays.append(floats_of(f"{field} of the curve {name!r}", values, n_rows.shape))
     return LearningCurve(*arrays)
 
 

@@ -97,7 +97,6 @@ class MergeDisplay(Display):
         *,
         features: Sequence[int | str] | None = None,
         names: Iterable[str] | None = None,
-        ax: Axes | None = None,
         **options: object,
     ) -> Self:
         """Draw fitted mixtures and the mixture that they were merged into.
@@ -116,8 +115,8 @@ class MergeDisplay(Display):
             directions of the merged mixture, see :meth:`MixtureDisplay.from_estimator`.
         names : list of str, default=None
             Of the sites, for the legend.
-        ax, **options
-            Arguments of `plot`.
+        **options
+            Arguments of `plot`, such as `ax`.
 
         Raises
         ------
@@ -126,16 +125,16 @@ class MergeDisplay(Display):
         """
         if not isinstance(sites, Iterable):
             raise TypeError(f"sites must be a list of estimators, got {type(sites).__name__}.")
-        sites, model, all_names = list(sites), mixture_of(estimator), feature_names(estimator)
+        sites, model, all_names = list(sites), mixture_of(estimator, cls), feature_names(estimator)
         models = []
         for i, site in enumerate(sites):
-            models.append(mixture_of(site))
+            models.append(mixture_of(site, cls))
             if site.n_features_in_ != len(all_names):
                 raise ValueError(
                     f"sites[{i}], a {type(site).__name__}, has n_features_in_="
                     f"{site.n_features_in_}, but the merged estimator has {len(all_names)}."
                 )
-        chosen = None if features is None else chosen_features(estimator, features)
+        chosen = chosen_features(estimator, features)
         chosen = [0, 1] if chosen is None and len(all_names) == 2 else chosen
         if (chosen is not None and len(chosen) != 2) or len(all_names) < 2:
             raise ValueError(
@@ -147,7 +146,7 @@ class MergeDisplay(Display):
         merged = plane_of(model, projection, rows)
         planes = [plane_of(one, projection) for one in models]
         weights = [one.weights for one in models]
-        return cls(merged, planes, model.weights, weights, names).plot(ax=ax, **options)
+        return cls(merged, planes, model.weights, weights, names).plot(**options)
 
     def plot(
         self,

@@ -114,7 +114,6 @@ class MixtureDisplay(Display):
         *,
         features: Sequence[int | str] | None = None,
         max_rows: int = 5000,
-        ax: AxesOrMany | None = None,
         **options: object,
     ) -> Self:
         """Draw a fitted mixture.
@@ -135,8 +134,8 @@ class MixtureDisplay(Display):
             by side.
         max_rows : int, default=5000
             Most rows to draw as points, evenly chosen. Histograms and shares are of all rows.
-        ax, **options
-            Arguments of `plot`.
+        **options
+            Arguments of `plot`, such as `ax`.
 
         Raises
         ------
@@ -146,12 +145,12 @@ class MixtureDisplay(Display):
         ValueError
             If such components cannot be drawn, there are no such features, or X is invalid.
         """
-        model = mixture_of(estimator)
+        model = mixture_of(estimator, cls)
         check_count(f"max_rows of {cls.__name__}", max_rows)
-        chosen = None if features is None else chosen_features(estimator, features)
+        chosen = chosen_features(estimator, features)
         names, rows = feature_names(estimator), rows_of(estimator, X)
         panels, directions = _panels_of(estimator, model, names, chosen, rows, max_rows)
-        return cls(panels, model.weights, directions).plot(ax=ax, **options)
+        return cls(panels, model.weights, directions).plot(**options)
 
     def plot(
         self,

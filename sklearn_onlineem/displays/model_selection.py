@@ -18,6 +18,7 @@ from sklearn_onlineem.displays._drawing import (
     line_styles,
     without_frame,
 )
+from sklearn_onlineem.displays._inputs import check_suits, floats_of, unsuitable
 
 _MARKERS = {"bic": "o", "aic": "s", "score": "D"}
 _SCORES = "mean_test_"
@@ -85,13 +86,8 @@ class ModelSelectionDisplay(Display):
         self.n_components = np.asarray(n_components)
         given = {"bic": bic, "aic": aic, "score": score, "score_std": score_std}
         for name, values in given.items():
-            values = None if values is None else np.asarray(values, dtype=float)
-            if values is not None and values.shape != self.n_components.shape:
-                raise ValueError(
-                    f"{name} of ModelSelectionDisplay must be of shape {self.n_components.shape},"
-                    f" as n_components, got {values.shape}."
-                )
-            setattr(self, name, values)
+            whose = f"{name} of ModelSelectionDisplay"
+            setattr(self, name, floats_of(whose, values, self.n_components.shape))
         self.n_samples, self.parameter = n_samples, parameter
         if not self._names():
             raise ValueError("ModelSelectionDisplay needs at least one of bic, aic and score.")
@@ -100,12 +96,7 @@ class ModelSelectionDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: object,
-        *,
-        parameter: str = "n_components",
-        ax: Axes | None = None,
-        **options: object,
+        cls, estimator: object, *, parameter: str = "n_components", **options: object
     ) -> Self:
         """Draw the scores of a search over the number of components.
 
@@ -117,8 +108,8 @@ class ModelSelectionDisplay(Display):
             is drawn; of several metrics the one of `refit`.
         parameter : str, default="n_components"
             Name of the parameter that was searched, without the names of steps.
-        ax, **options
-            Arguments of `plot`.
+        **options
+            Arguments of `plot`, such as `ax`.
 
         Raises
         ------
@@ -127,16 +118,11 @@ class ModelSelectionDisplay(Display):
         ValueError
             If it did not search over the parameter, or has several metrics and `refit` names none.
         """
-        name = type(estimator).__name__
-        if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
-            raise TypeError(f"estimator must be a search with cv_results_, got {name}.")
+        because = "it is no search with cv_results_; from_estimators draws fitted estimators."
+        check_suits(estimator, cls, ["fit", "get_params"], because)
         if not hasattr(estimator, "cv_results_"):
-            check_is_fitted(estimator)
-            raise TypeError(
-                f"estimator must be a search with cv_results_, got {name}; use from_estimators to"
-                " draw fitted estimators of several numbers."
-            )
-        results = estimator.cv_results_
+            raise unsuitable(estimator, cls, because)
+        results, name = estimator.cv_results_, type(estimator).__name__
         if _SCORES + "score" in results:
             metric = "score"
         elif isinstance(estimator.refit, str):
@@ -154,7 +140,7 @@ class ModelSelectionDisplay(Display):
         kept = _best_of_each(numbers, scores)
         band = results["std_test_" + metric][kept]
         score = {"score": scores[kept], "score_std": band, "parameter": parameter}
-        return cls(numbers[kept], **score).plot(ax=ax, **options)
+        return cls(numbers[kept], **score).plot(**options)
 
     @classmethod
     def from_estimators(
@@ -164,7 +150,6 @@ class ModelSelectionDisplay(Display):
         X_test: SequenceData | None = None,
         *,
         parameter: str = "n_components",
-        ax: Axes | None = None,
         **options: object,
     ) -> Self:
         """Draw BIC and AIC of fitted estimators on X, and their scores on other data.
@@ -180,8 +165,8 @@ class ModelSelectionDisplay(Display):
             Held-out data.
         parameter : str, default="n_components"
             Name of the parameter in which they differ.
-        ax, **options
-            Arguments of `plot`.
+        **options
+            Arguments of `plot`, such as `ax`.
 
         Raises
         ------
@@ -211,7 +196,7 @@ class ModelSelectionDisplay(Display):
         if X_test is not None:
             scores = np.array([estimator.score(X_test) for estimator in estimators])
             criteria["score"] = scores[_best_of_each(numbers, scores)]
-        return cls(numbers[by_bic], **criteria, parameter=parameter).plot(ax=ax, **options)
+        return cls(numbers[by_bic], **criteria, parameter=parameter).plot(**options)
 
     def plot(self, ax: Axes | None = None, *, line_kw: Style | None = None) -> Self:
         """Draw the curves.

@@ -6,10 +6,10 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import SequenceData
 from sklearn_onlineem.displays._drawing import Axes, Display, Style
+from sklearn_onlineem.displays._inputs import check_suits
 
 
 class ResponsibilityDisplay(Display):
@@ -61,9 +61,7 @@ class ResponsibilityDisplay(Display):
         self.responsibilities = found
 
     @classmethod
-    def from_estimator(
-        cls, estimator: object, X: SequenceData, *, ax: Axes | None = None, **options: object
-    ) -> Self:
+    def from_estimator(cls, estimator: object, X: SequenceData, **options: object) -> Self:
         """Draw the responsibilities of a fitted estimator for the rows of X.
 
         Parameters
@@ -73,36 +71,32 @@ class ResponsibilityDisplay(Display):
             drawn as components.
         X : object
             Data, as `predict_proba` takes them.
-        ax, **options
-            Arguments of `plot`.
+        **options
+            Arguments of `plot`, such as `ax`.
 
         Raises
         ------
         NotFittedError, TypeError
             If the estimator is not fitted, or has no `predict_proba`.
         """
-        if not hasattr(estimator, "predict_proba"):
-            name = type(estimator).__name__
-            raise TypeError(f"{name} has no predict_proba; use from_predictions.")
-        check_is_fitted(estimator)
+        because = "it has no predict_proba; use from_predictions."
+        check_suits(estimator, cls, ["predict_proba"], because)
         found = estimator.predict_proba(X)
         found = np.concatenate(found) if isinstance(found, list) else found
-        return cls.from_predictions(found, ax=ax, **options)
+        return cls.from_predictions(found, **options)
 
     @classmethod
-    def from_predictions(
-        cls, responsibilities: ArrayLike, *, ax: Axes | None = None, **options: object
-    ) -> Self:
+    def from_predictions(cls, responsibilities: ArrayLike, **options: object) -> Self:
         """Draw responsibilities.
 
         Parameters
         ----------
         responsibilities : array-like of shape (n_rows, n_components)
             Of components, states, or topics; see the class.
-        ax, **options
-            Arguments of `plot`.
+        **options
+            Arguments of `plot`, such as `ax`.
         """
-        return cls(responsibilities).plot(ax=ax, **options)
+        return cls(responsibilities).plot(**options)
 
     def plot(
         self,

@@ -122,7 +122,6 @@ class StatePathDisplay(Display):
         algorithm: str | None = None,
         names: Iterable[str] | None = None,
         symbols: bool | Sequence[str] | None = None,
-        ax: AxesOrMany | None = None,
         **options: object,
     ) -> Self:
         r"""Decode a sequence by a fitted hidden Markov model, and draw it.
@@ -144,8 +143,8 @@ class StatePathDisplay(Display):
         symbols : bool or list of str, default=None
             Whether X holds codes of symbols, or their names. None: the texts, or True, for
             estimators of symbols.
-        ax, **options
-            Arguments of `plot`.
+        **options
+            Arguments of `plot`, such as `ax`.
 
         Raises
         ------
@@ -181,7 +180,7 @@ class StatePathDisplay(Display):
                 probabilities is not None and rows.shape[1] == 1 < probabilities.shape[1]
             )
         display = cls(X, states, posterior=posterior, names=names, symbols=symbols)
-        return display.plot(ax, **options)
+        return display.plot(**options)
 
     @classmethod
     def from_predictions(
@@ -192,7 +191,6 @@ class StatePathDisplay(Display):
         posterior: ArrayLike | None = None,
         names: Iterable[str] | None = None,
         symbols: bool | Sequence[str] = False,
-        ax: AxesOrMany | None = None,
         **options: object,
     ) -> Self:
         """Draw a sequence and given states.
@@ -201,11 +199,11 @@ class StatePathDisplay(Display):
         ----------
         X, states, posterior, names, symbols
             Like those of the class.
-        ax, **options
-            Arguments of `plot`.
+        **options
+            Arguments of `plot`, such as `ax`.
         """
         display = cls(X, states, posterior=posterior, names=names, symbols=symbols)
-        return display.plot(ax, **options)
+        return display.plot(**options)
 
     def plot(
         self,

@@ -68,13 +68,7 @@ class StructureDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: object,
-        X: ArrayLike,
-        *,
-        inputs: ArrayLike | None = None,
-        ax: AxesOrMany | None = None,
-        **options: object,
+        cls, estimator: object, X: ArrayLike, *, inputs: ArrayLike | None = None, **options: object
     ) -> Self:
         """Draw the components of a series by a fitted Kalman filter with a structure.
 
@@ -86,8 +80,8 @@ class StructureDisplay(Display):
             One sequence, NaN for missing values.
         inputs : array-like of shape (n_rows, n_inputs), default=None
             Known inputs of its rows. None: there are none.
-        ax, **options
-            Arguments of `plot`.
+        **options
+            Arguments of `plot`, such as `ax`.
 
         Raises
         ------
@@ -97,7 +91,7 @@ class StructureDisplay(Display):
         check_suits(estimator, cls, ["decompose"], "it is not a Kalman filter.")
         rows = one_sequence(X, cls)[0]
         shaped = rows if np.ndim(X) == 1 else X
-        return cls(X, estimator.decompose(shaped, inputs=inputs)).plot(ax, **options)
+        return cls(X, estimator.decompose(shaped, inputs=inputs)).plot(**options)
 
     def plot(
         self, ax: AxesOrMany | None = None, *, feature: int | str = 0, mass: float = 0.95

@@ -8,7 +8,6 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._checks import check_count
 from sklearn_onlineem.displays._drawing import (
@@ -19,6 +18,7 @@ from sklearn_onlineem.displays._drawing import (
     foreground,
     without_frame,
 )
+from sklearn_onlineem.displays._inputs import check_suits, unsuitable
 
 
 class TopicsDisplay(Display):
@@ -88,7 +88,6 @@ class TopicsDisplay(Display):
         feature_names: Iterable[object] | None = None,
         n_words: int = 8,
         topics: Iterable[int] | None = None,
-        ax: AxesOrMany | None = None,
         **options: object,
     ) -> Self:
         """Draw the topics of a fitted estimator.
@@ -105,15 +104,15 @@ class TopicsDisplay(Display):
             Words of each topic, at most all.
         topics : list of int, default=None
             Topics to draw, in this order. None: all, the largest first.
-        ax, **options
-            Arguments of `plot`.
+        **options
+            Arguments of `plot`, such as `ax`.
 
         Raises
         ------
         NotFittedError, TypeError
             If the estimator is not fitted, or has no topics.
         """
-        components = _components(estimator)
+        components = _components(estimator, cls)
         n_topics, n_features = components.shape
         check_count(f"n_words of {cls.__name__}", n_words)
         if feature_names is None:
@@ -137,7 +136,7 @@ class TopicsDisplay(Display):
         top = np.argsort(-probabilities, axis=1, kind="stable")[:, :n_words]
         words = [[names[j] for j in row] for row in top]
         values = np.take_along_axis(probabilities, top, axis=1)
-        return cls(words, values, (totals / totals.sum())[chosen], chosen).plot(ax=ax, **options)
+        return cls(words, values, (totals / totals.sum())[chosen], chosen).plot(**options)
 
     def plot(self, ax: AxesOrMany | None = None, *, bar_kw: Style | None = None) -> Self:
         """Draw the topics.
@@ -180,12 +179,10 @@ class TopicsDisplay(Display):
         return self
 
 
-def _components(estimator):
-    name = type(estimator).__name__
-    if not hasattr(estimator, "fit"):
-        raise TypeError(f"estimator must be one with topics, got {name}.")
-    check_is_fitted(estimator)
-    components = getattr(estimator, "components_", None)
-    if components is None or np.ndim(components) != 2 or not (np.asarray(components) >= 0.0).all():
-        raise TypeError(f"{name} has no topics: no components_ that are not negative.")
-    return np.asarray(components, dtype=float)
+def _components(estimator, display):
+    because = "it has no topics: no components_ that are not negative."
+    check_suits(estimator, display, ["fit"], because)
+    components = np.asarray(getattr(estimator, "components_", np.nan), dtype=float)
+    if components.ndim != 2 or not (components >= 0.0).all():
+        raise unsuitable(estimator, display, because)
+    return components

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from numbers import Integral
 from typing import Self
 
@@ -19,7 +20,7 @@ from sklearn_onlineem.displays._drawing import (
     label_axis,
     state_colours,
 )
-from sklearn_onlineem.displays._inputs import check_suits, state_names
+from sklearn_onlineem.displays._inputs import check_suits, floats_of, state_names
 
 _BEND = 0.2
 # More numbers are unreadable at 640 pixels.
@@ -49,11 +50,9 @@ def layout(transmat):
     n_states = len(transmat)
     # Fewer states look best on a circle.
     if n_states > 6:
-        try:
+        with suppress(ImportError):
             import networkx
-        except ImportError:
-            pass
-        else:
+
             weights = jumps(transmat)
             graph = networkx.from_numpy_array(weights + weights.T)
             placed = networkx.spring_layout(graph, seed=0)
@@ -176,7 +175,6 @@ class TransitionDisplay(Display):
         *,
         component: int | None = None,
         names: Iterable[str] | None = None,
-        ax: Axes | None = None,
         **options: object,
     ) -> Self:
         """Draw the transitions of a fitted hidden Markov model, or of a mixture of Markov chains.
@@ -189,8 +187,8 @@ class TransitionDisplay(Display):
             Component of a mixture. None: the only one.
         names : list of str, default=None
             Of the states, or of a mixture's symbols. None: their numbers, or these symbols.
-        ax, **options
-            Arguments of `plot`.
+        **options
+            Arguments of `plot`, such as `ax`.
 
         Raises
         ------
@@ -216,7 +214,7 @@ class TransitionDisplay(Display):
             # A state that is never left lasts.
             means = lasting @ np.arange(1.0, lasting.shape[1] + 1.0)
             display.durations = np.where(np.diagonal(transmat) > 0.0, np.inf, means)
-        return display.plot(ax, **options)
+        return display.plot(**options)
 
     def plot(
         self,
@@ -296,12 +294,9 @@ class TransitionDisplay(Display):
 
     def _plot_graph(self, ax, cmap, threshold, positions):
         n_states = len(self.names)
-        if positions is None:
+        where = floats_of("positions", positions, (n_states, 2))
+        if where is None:
             where = layout(self.transmat)
-        else:
-            where = np.asarray(positions, dtype=float)
-            if where.shape != (n_states, 2):
-                raise ValueError(f"positions must be of shape {n_states, 2}, got {where.shape}.")
         ways_out = jumps(self.transmat)
         if threshold is None:
             threshold = 0.05 if n_states <= _MOST_ANNOTATED else 0.1

@@ -44,17 +44,17 @@ HALVES = np.full((2, 2), 0.5)
 
 REFUSED = r"""
 # Mixtures.
-MixtureDisplay.from_estimator(KMeans(2).fit(X)) -> TypeError: KMeans has no components
-MixtureDisplay.from_estimator('mixture') -> TypeError: must be a mixture, got str
-MixtureDisplay.from_estimator(HMM) -> TypeError: GaussianHMM has no components
+MixtureDisplay.from_estimator(KMeans(2).fit(X)) -> TypeError: can't show KMeans: it is no mixture
+MixtureDisplay.from_estimator('mixture') -> TypeError: can't show str: it is no mixture
+MixtureDisplay.from_estimator(HMM) -> TypeError: can't show GaussianHMM: it is no
 MixtureDisplay.from_estimator(WishartMixture(1).fit(np.tile([2.0, 0.5, 0.5, 2.0], (3, 1)))) ->
     Wishart
 MixtureDisplay.from_estimator(MarkovChainMixture(1).fit([np.array([[0], [1], [1]])])) -> MarkovChain
 MixtureDisplay.from_estimator(MIXTURE, masses=1.0) ->
     masses must be numbers between 0 and 1, got 1.0
 MixtureDisplay.from_estimator(MIXTURE, masses=()) -> masses
-MixtureDisplay.from_estimator(MIXTURE, features=[0, 4]) -> GaussianMixture has 4 features, and no 4
-MixtureDisplay.from_estimator(MIXTURE, features='width') -> no 'width'
+MixtureDisplay.from_estimator(MIXTURE, features=[0, 4]) -> no feature 4; there are 4
+MixtureDisplay.from_estimator(MIXTURE, features='width') -> no feature 'width'
 MixtureDisplay.from_estimator(MIXTURE, features=[0, 0]) -> each once
 MixtureDisplay.from_estimator(MIXTURE, features=1.5) -> TypeError: got 1.5
 MixtureDisplay.from_estimator(MIXTURE, features=[0, 1, 2]) -> must be one or two, got 3
@@ -77,7 +77,7 @@ MergeDisplay.from_estimator(MERGED, SITES, mass=0.0) -> masses
 ResponsibilityDisplay.from_predictions(each) for each in
     ([0.5, 0.5], np.empty((0, 2)), [[0.5, 0.6]], [[1.5, -0.5]], [[np.nan, 1.0]]) ->
     responsibilities must
-ResponsibilityDisplay.from_estimator(KMeans(2).fit(X), X) -> TypeError: KMeans has no predict_proba
+ResponsibilityDisplay.from_estimator(KMeans(2).fit(X), X) -> TypeError: KMeans: it has no predict
 # Topics.
 TopicsDisplay.from_estimator(LDA, feature_names=['one']) -> feature_names must be 12 names
 TopicsDisplay.from_estimator(LDA, n_words=0) ->
@@ -89,7 +89,7 @@ TopicsDisplay.from_estimator(LDA, ax=axes(2)) -> must be 3 Axes, got 2
 TopicsDisplay([['a', 'b']], *each) for each in
     (([[0.5, 0.2], [0.1, 0.1]],), ([[0.5, 0.2]], [0.5, 0.5])) -> of one number of topics
 TopicsDisplay.from_estimator(each) for each in (MIXTURE, PCA(2).fit(X)) ->
-    TypeError: (GaussianMixture|PCA) has no topics
+    TypeError: can't show (GaussianMixture|PCA): it has no topics
 # Numbers of components.
 ModelSelectionDisplay([1, 2]) -> at least one of bic, aic and score
 ModelSelectionDisplay([1, 2], bic=[1.0, 2.0]) -> needs n_samples
@@ -98,8 +98,8 @@ ModelSelectionDisplay([1, 2], score=[1.0]) ->
 ModelSelectionDisplay.from_estimator(GridSearchCV(GaussianMixture(), {'n_components': [1]})) ->
     NotFittedError: GridSearchCV
 ModelSelectionDisplay.from_estimator(MIXTURE) ->
-    TypeError: got GaussianMixture; use from_estimators
-ModelSelectionDisplay.from_estimator([MIXTURE]) -> TypeError: got list
+    TypeError: can't show GaussianMixture: it is no search
+ModelSelectionDisplay.from_estimator([MIXTURE]) -> TypeError: can't show list: it is no search
 ModelSelectionDisplay.from_estimator(SEARCH) -> did not search over one n_components
 ModelSelectionDisplay.from_estimators([KMeans(2).fit(X)], X) ->
     TypeError: KMeans cannot be compared with others: it has no bic
