@@ -110,14 +110,13 @@ class Display:
 
 def colors(n):
     """Return `n` colours of the style's cycle, or of its colour map if there are too few."""
-    import matplotlib
+    import matplotlib as mpl
 
-    cycled = matplotlib.rcParams["axes.prop_cycle"].by_key().get("color", ["C0"])
-    if n <= len(cycled):
-        return [matplotlib.colors.to_hex(color) for color in cycled[:n]]
-    of_map = matplotlib.colormaps[matplotlib.rcParams["image.cmap"]]
-    # The lightest part of a colour map is not visible on paper.
-    return [matplotlib.colors.to_hex(color) for color in of_map(np.linspace(0.0, 0.88, n))]
+    found = mpl.rcParams["axes.prop_cycle"].by_key().get("color", ["C0"])[:n]
+    if len(found) < n:
+        # The lightest part of a colour map is not visible on paper.
+        found = colour_map()(np.linspace(0.0, 0.88, n))
+    return [mpl.colors.to_hex(color) for color in found]
 
 
 def colour_map(cmap=None):
@@ -169,10 +168,24 @@ def some_of(n, most=_MOST_TICKS):
     return np.arange(0, n, step)
 
 
-def label_axis(axis, names, most=_MOST_TICKS, **look):
-    """Label 0, 1, ... of an axis by names, at most `most` of them."""
+def label_axis(axis, names, most=_MOST_TICKS, first=0, **look):
+    """Label `first`, `first` + 1, ... of an axis by names, at most `most` of them."""
     shown = some_of(len(names), most)
-    axis.set_ticks(shown, labels=[names[i] for i in shown], **look)
+    axis.set_ticks(first + shown, labels=[names[i] for i in shown], **look)
+
+
+def draw_band(ax, x, mean, low, high, color, **look):
+    """Draw means as a line and a band around them; return both."""
+    (line,) = ax.plot(x, mean, color=color, linewidth=1.3, **look)
+    return line, ax.fill_between(x, low, high, color=color, alpha=0.25, linewidth=0.0)
+
+
+def draw_observed(ax, values, **look):
+    """Draw observed values as points, and hatch the rows of the others; return both."""
+    rows, is_gap = np.arange(len(values)), np.isnan(values)
+    gaps = shade_gaps(ax, is_gap)
+    (points,) = ax.plot(rows[~is_gap], values[~is_gap], ".", color=foreground(), **look)
+    return points, gaps
 
 
 def runs(values):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.displays._drawing import Axes, Display, colour_map, some_of
+from sklearn_onlineem.displays._drawing import Axes, Display, colour_map, label_axis
 from sklearn_onlineem.displays._inputs import check_suits, floats_of
 
 _MARKS = {"match": "o", "mismatch": "X", "delete": "v", "insert": ">"}
@@ -162,8 +162,10 @@ class AlignmentDisplay(Display):
         ax.set(xlim=(-0.5, shape[1] - 0.5), ylim=(shape[0] - 0.5, -0.5))
         self._draw_path(ax)
         # So many symbols have room at 640 pixels.
-        _write(ax.yaxis, self.source, 32)
-        _write(ax.xaxis, self.target, 60)
+        for axis, symbols, most in ((ax.yaxis, self.source, 32), (ax.xaxis, self.target, 60)):
+            size = {"fontsize": "x-small"} if len(symbols) > 25 else {}
+            label_axis(axis, list(map(str, symbols)), most, first=1, **size)
+            axis.set_tick_params(length=0.0)
         ax.xaxis.tick_top()
         ax.xaxis.set_label_position("top")
         ax.set(xlabel="target", ylabel="source")
@@ -190,13 +192,3 @@ class AlignmentDisplay(Display):
         if self.marks_:
             below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.02), "ncols": 4}
             ax.legend(fontsize="small", **below)
-
-
-def _write(axis, symbols, most):
-    """Label 1, 2, ... of an axis by symbols, at most `most` of them."""
-    n = len(symbols)
-    shown = some_of(n, most)
-    axis.set_ticks(shown + 1, labels=[str(symbols[i]) for i in shown])
-    axis.set_tick_params(length=0.0)
-    if n > 25:
-        axis.set_tick_params(labelsize="x-small")

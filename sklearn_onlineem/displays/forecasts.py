@@ -12,16 +12,23 @@ from scipy.stats import norm
 
 from sklearn_onlineem._checks import check_count, check_number
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display, foreground, shade_gaps
+from sklearn_onlineem.displays._drawing import (
+    Axes,
+    AxesOrMany,
+    Display,
+    draw_band,
+    draw_observed,
+    foreground,
+)
 from sklearn_onlineem.displays._inputs import check_suits, floats_of, index_of, one_sequence
 
 _KINDS = ["smoothed", "filtered", "predicted"]
 # Labels, line styles, and colours of the style's cycle that differ most in greyscale.
 _LOOKS = {
-    "smoothed": ("smoothed", "-", "C0"),
-    "filtered": ("filtered", "--", "C2"),
-    "predicted": ("predicted one row ahead", ":", "C4"),
-    "forecast": ("forecast", "-", "C1"),
+    "smoothed": {"label": "smoothed", "color": "C0"},
+    "filtered": {"label": "filtered", "color": "C2", "linestyle": "--"},
+    "predicted": {"label": "predicted one row ahead", "color": "C4", "linestyle": ":"},
+    "forecast": {"label": "forecast", "color": "C1"},
 }
 
 
@@ -158,7 +165,8 @@ class ForecastDisplay(Display):
         self.smoothed = _checked_band("smoothed", smoothed, shape)
         self.filtered = _checked_band("filtered", filtered, shape)
         self.predicted = _checked_band("predicted", predicted, shape)
-        self.forecast = _checked_band("forecast", forecast, (None, shape[1]))
+        n_steps = 0 if forecast is None else len(forecast[0])
+        self.forecast = _checked_band("forecast", forecast, (n_steps, shape[1]))
         self.imputed = floats_of("imputed", imputed, shape)
         self.innovations = None
         if predicted is not None:
@@ -280,16 +288,13 @@ class ForecastDisplay(Display):
         return np.arange(1, n_lags + 1)
 
     def _draw_rows(self, ax, j):
-        rows = np.arange(len(self.X))
-        is_gap, self.imputed_ = np.isnan(self.X[:, j]), None
-        self.gaps_ = shade_gaps(ax, is_gap)
-        (self.points_,) = ax.plot(
-            rows[~is_gap], self.X[~is_gap, j], ".", color=foreground(), markersize=4.0,
-            label="observed",
-        )  # fmt: skip
-        if self.imputed is not None and is_gap.any():
+        values, self.imputed_ = self.X[:, j], None
+        drawn = draw_observed(ax, values, markersize=4.0, label="observed")
+        self.points_, self.gaps_ = drawn
+        gaps = np.flatnonzero(np.isnan(values))
+        if self.imputed is not None and len(gaps):
             (self.imputed_,) = ax.plot(
-                rows[is_gap], self.imputed[is_gap, j], "o", color=foreground(), markersize=3.5,
+                gaps, self.imputed[gaps, j], "o", color=foreground(), markersize=3.5,
                 fillstyle="none", markeredgewidth=0.8, label="imputed",
             )  # fmt: skip
 
@@ -299,13 +304,8 @@ class ForecastDisplay(Display):
             band = getattr(self, kind)
             mean, (low, high) = band.mean[:, j], band.edges(mass)
             rows = np.arange(len(mean)) + (n if kind == "forecast" else 0)
-            label, style, color = _LOOKS[kind]
-            (self.lines_[kind],) = ax.plot(
-                rows, mean, style, color=color, label=label, linewidth=1.3
-            )
-            self.bands_[kind] = ax.fill_between(
-                rows, low[:, j], high[:, j], color=color, alpha=0.25, linewidth=0.0
-            )
+            drawn = draw_band(ax, rows, mean, low[:, j], high[:, j], **_LOOKS[kind])
+            self.lines_[kind], self.bands_[kind] = drawn
         if self.forecast is not None:
             ax.axvline(n - 0.5, color=foreground(), linewidth=0.8, linestyle=":")
 
@@ -339,20 +339,11 @@ def autocorrelations(values, n_lags):
 def _checked_band(name, band, shape):
     if band is None:
         return None
-    has_quantiles = isinstance(band, QuantileBand)
-    arrays = [np.asarray(part, dtype=float) for part in (band[:3] if has_quantiles else band)]
-    if has_quantiles:
-        check_number("mass", band.mass, 0.0, 1.0)
-        checked = QuantileBand(*arrays, mass=band.mass)
-    else:
-        checked = Band(*arrays)
-    for part in arrays:
-        n_rows = arrays[0].shape[:1] if shape[0] is None else shape[:1]
-        if part.shape != (*n_rows, shape[1]):
-            shape = tuple("n_steps" if n is None else n for n in shape)
-            n = "three" if has_quantiles else "two"
-            raise ValueError(f"{name} must be {n} arrays of shape {shape}, got {part.shape}.")
-    return checked
+    arrays = [floats_of(f"each array of {name}", part, shape) for part in band[:3]]
+    if not isinstance(band, QuantileBand):
+        return Band(*arrays)
+    check_number("mass", band.mass, 0.0, 1.0)
+    return QuantileBand(*arrays, mass=band.mass)
 
 
 def _band(means, covariances):

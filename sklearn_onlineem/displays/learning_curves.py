@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from sklearn_onlineem._checks import check_count
@@ -251,10 +250,9 @@ class LearningCurveDisplay(Display):
         n_rows = np.diff(curve.n_rows)
         weights = np.r_[n_rows[:1], n_rows].astype(float)
         values = curve.log_likelihood.astype(float)
-        before = np.zeros(window - 1)
-        latest = sliding_window_view(np.r_[before, values[is_online]], window)
-        weights = sliding_window_view(np.r_[before, weights[is_online]], window)
-        values[is_online] = (latest * weights).sum(axis=1) / weights.sum(axis=1)
+        weights, ones = weights[is_online], np.ones(window)
+        sums = np.convolve(values[is_online] * weights, ones) / np.convolve(weights, ones)
+        values[is_online] = sums[: len(weights)]
         return values
 
 

@@ -7,7 +7,6 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import SequenceData
 from sklearn_onlineem.displays._drawing import (
@@ -179,14 +178,10 @@ class ModelSelectionDisplay(Display):
                 "estimators of ModelSelectionDisplay.from_estimators must not be empty."
             )
         for estimator in estimators:
-            needed = "bic", "aic", "score_samples", parameter
-            lacking = [part for part in needed if not hasattr(estimator, part)]
-            if lacking:
-                raise TypeError(
-                    f"{type(estimator).__name__} cannot be compared with others: it has no"
-                    f" {', '.join(lacking)}."
-                )
-            check_is_fitted(estimator)
+            because = f"it needs bic, aic, score_samples and {parameter}."
+            check_suits(estimator, cls, ["bic", "aic", "score_samples"], because)
+            if not hasattr(estimator, parameter):
+                raise unsuitable(estimator, cls, because)
         numbers = np.array([getattr(estimator, parameter) for estimator in estimators])
         bic = np.array([estimator.bic(X) for estimator in estimators])
         aic = np.array([estimator.aic(X) for estimator in estimators])

@@ -255,15 +255,12 @@ class StatePathDisplay(Display):
         letters = np.array([len(self.names[k]) for k in values])
         # Widths of a letter and of the padding of a name, as shares of 640 pixels.
         has_room = lengths > (0.013 * letters + 0.006) * len(self.states)
+        look = {"ha": "center", "va": "top", "fontsize": "small", "clip_on": True}
+        look["transform"], middles = ax.get_xaxis_transform(), firsts + 0.5 * (lengths - 1)
         self.text_ = [
-            ax.text(
-                first + 0.5 * (length - 1), 0.985, self.names[k], ha="center", va="top",
-                fontsize="small", transform=ax.get_xaxis_transform(), clip_on=True,
-            )
-            for first, length, k in zip(
-                firsts[has_room], lengths[has_room], values[has_room], strict=True
-            )
-        ]  # fmt: skip
+            ax.text(middles[i], 0.985, self.names[values[i]], **look)
+            for i in np.flatnonzero(has_room)
+        ]
 
     def _draw_features(self, ax, shown):
         is_few = len(shown) <= _MOST_IN_LEGEND

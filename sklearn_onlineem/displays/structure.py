@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from sklearn_onlineem._checks import check_number
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display, foreground, shade_gaps
+from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display, draw_band, draw_observed
 from sklearn_onlineem.displays._inputs import check_suits, index_of, one_sequence
 
 
@@ -110,21 +110,18 @@ class StructureDisplay(Display):
         check_number("mass", mass, 0.0, 1.0)
         j = index_of(feature, self.feature_names)
         n, width = len(self.components), norm.ppf(0.5 + 0.5 * mass)
-        rows, is_gap = np.arange(len(self.X)), np.isnan(self.X[:, j])
-        axes = self._axes(ax, n, figsize=(6.4, 1.2 + 1.6 * n), sharex=True)
+        rows, axes = (
+            np.arange(len(self.X)),
+            self._axes(ax, n, figsize=(6.4, 1.2 + 1.6 * n), sharex=True),
+        )
         self.points_, self.lines_, self.bands_ = None, {}, {}
         for axis, (name, parts) in zip(axes, self.components.items(), strict=True):
             mean, variance = (part.reshape(self.X.shape)[:, j] for part in parts)
             if name == "level":
-                (self.points_,) = axis.plot(
-                    rows[~is_gap], self.X[~is_gap, j], ".", color=foreground(), markersize=3.0
-                )
-                shade_gaps(axis, is_gap)
-            (self.lines_[name],) = axis.plot(rows, mean, color="C0", linewidth=1.3)
+                self.points_, _ = draw_observed(axis, self.X[:, j], markersize=3.0)
             spread = width * np.sqrt(variance)
-            self.bands_[name] = axis.fill_between(
-                rows, mean - spread, mean + spread, color="C0", alpha=0.25, linewidth=0.0
-            )
+            drawn = draw_band(axis, rows, mean, mean - spread, mean + spread, "C0")
+            self.lines_[name], self.bands_[name] = drawn
             axis.set_ylabel(name)
         self._label_rows(axes[-1])
         return self

@@ -102,7 +102,7 @@ ModelSelectionDisplay.from_estimator(MIXTURE) ->
 ModelSelectionDisplay.from_estimator([MIXTURE]) -> TypeError: can't show list: it is no search
 ModelSelectionDisplay.from_estimator(SEARCH) -> did not search over one n_components
 ModelSelectionDisplay.from_estimators([KMeans(2).fit(X)], X) ->
-    TypeError: KMeans cannot be compared with others: it has no bic
+    TypeError: show KMeans: it needs bic
 ModelSelectionDisplay.from_estimators([GaussianMixture(2)], X) -> NotFittedError: GaussianMixture
 ModelSelectionDisplay.from_estimators([], X) -> from_estimators must not be empty
 # Learning curves.
@@ -134,9 +134,9 @@ TransitionDisplay(np.eye(2)).plot(kind='graph', positions=[[0.0, 1.0]]) -> posit
 TransitionDisplay(np.eye(2), names=['one']) -> names must name all 2 states
 # Forecasts.
 FORECASTS.plot(kinds=['smoothed']) -> kinds must be among .*; got 'smoothed'
-ForecastDisplay([1.0], predicted=BAND) -> predicted must be two arrays
+ForecastDisplay([1.0], predicted=BAND) -> predicted must be of shape \(1, 1\), got \(2, 1\)
 ForecastDisplay([1.0], forecast=displays.forecasts.QuantileBand(*BAND, BAND[0][:1])) ->
-    forecast must be three arrays
+    forecast must be of shape \(2, 1\)
 ForecastDisplay([1.0], forecast=displays.forecasts.QuantileBand(*BAND, BAND[0], 1.5)) ->
     mass must be
 ForecastDisplay.from_estimator(HMM, ROWS).plot(mass=0.5) -> mass must be 0.95, .* got 0.5
