@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from sklearn_onlineem._checks import check_count
+from sklearn_onlineem._checks import check_count, require
 from sklearn_onlineem.diagnostics.streams import Batches, positive
 from sklearn_onlineem.em import Restart
 from sklearn_onlineem.em.state import AnyStep
@@ -180,10 +180,8 @@ class DriftWatch:
         warm_up: int = 20,
         half_life: float = 200,
     ):
-        if not callable(action) and action not in ("warn", "restart", "stop"):
-            raise ValueError(
-                f"action must be 'warn', 'restart', 'stop' or a function, got {action!r}."
-            )
+        is_action = callable(action) or action in ("warn", "restart", "stop")
+        require(is_action, "action", "'warn', 'restart', 'stop' or a function", action)
         check_count("warm_up", warm_up, least=2)
         self.action, self.warm_up = action, warm_up
         self.threshold = positive("threshold", threshold)

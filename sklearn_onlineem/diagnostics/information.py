@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from sklearn_onlineem._checks import array_of, check_count
+from sklearn_onlineem._checks import array_of, check_count, require
 from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.diagnostics._missing import Missing
 from sklearn_onlineem.diagnostics.reading import coordinates_at, model_and_data
@@ -187,8 +187,8 @@ def missing_information(
     A pass ...
     """
     check_count("n_values of missing_information", n_values)
-    if isinstance(tol, bool) or not isinstance(tol, Real) or not 0.0 <= tol < 1.0:
-        raise ValueError(f"tol of missing_information must be in [0, 1), got {tol!r}.")
+    is_share = isinstance(tol, Real) and not isinstance(tol, bool) and 0.0 <= tol < 1.0
+    require(is_share, "tol of missing_information", "in [0, 1)", tol)
     n_values, tol = int(n_values), float(tol)
     model, data = model_and_data(estimator, X, **where)
     _, coordinates = coordinates_at(estimator, model, data)

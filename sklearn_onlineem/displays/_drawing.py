@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_onlineem._checks import require
+
 # Signatures name these types; matplotlib is imported when a picture is drawn.
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -58,18 +60,14 @@ class Display:
             axes = axes[:n]
         else:
             axes = np.ravel(np.asarray(ax, dtype=object))
-            if len(axes) != n:
-                raise ValueError(
-                    f"ax of {type(self).__name__}.plot must be {n} Axes, got {len(axes)}."
-                )
+            require(len(axes) == n, f"ax of {type(self).__name__}.plot", f"{n} Axes", len(axes))
         self.ax_, self.figure_ = axes if n > 1 else axes[0], axes[0].figure
         return axes
 
     def _one_or_two_axes(self, ax, n_axes, **options):
         """Return two axes, the second None if `n_axes` is 1 or the user has passed one only."""
         n = n_axes if ax is None else np.size(ax)
-        if not 1 <= n <= n_axes:
-            raise ValueError(f"ax must be {n_axes} Axes at most, got {n}.")
+        require(1 <= n <= n_axes, "ax", f"{n_axes} Axes at most", n)
         return [*self._axes(ax, n, **(options if n > 1 else {})), None][:2]
 
     def _legend(self, handles, is_above=False):

@@ -7,6 +7,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem._checks import require
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.diagnostics.reading import model_and_data
 from sklearn_onlineem.estimators.sequence_forms import dates_of
@@ -15,13 +16,16 @@ from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 
 def check_suits(estimator, display, methods, because):
-    """Raise TypeError if a class lacks attributes that a display needs, NotFittedError if unfitted.
+    """Raise TypeError if an estimator lacks what a display needs, NotFittedError if unfitted.
 
     `because` says in the message what the display needs.
     """
     if isinstance(estimator, type) or not all(hasattr(type(estimator), m) for m in methods):
         raise unsuitable(estimator, display, because)
     check_is_fitted(estimator)
+    # Instances of a class may lack a method, such as pipelines whose last step does.
+    if not all(hasattr(estimator, m) for m in methods):
+        raise unsuitable(estimator, display, because)
 
 
 def unsuitable(estimator, display, because):
@@ -32,22 +36,16 @@ def unsuitable(estimator, display, because):
 
 def one_sequence(X, display):
     """Return the rows of one sequence as floats, NaN for gaps, names of columns, and any dates."""
+    whose, one = f"X of {display.__name__}", "one sequence of numbers, (n_rows, n_features)"
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     columns = frame.columns if isinstance(frame, nw.DataFrame) else None
     try:
         rows = np.ma.asarray(X) if columns is None else frame.to_numpy()
         rows = np.ma.filled(np.ma.asarray(rows).astype(float), np.nan)
     except ours(TypeError, ValueError) as error:
-        raise ValueError(
-            f"X of {display.__name__} must be one sequence of numbers, of shape (n_rows,"
-            " n_features), not a list of sequences."
-        ) from error
+        raise ValueError(f"{whose} must be {one}, not a list of sequences.") from error
     rows = rows[:, None] if rows.ndim == 1 else rows
-    if rows.ndim != 2 or not rows.size:
-        raise ValueError(
-            f"X of {display.__name__} must be one sequence, of shape (n_rows, n_features), got"
-            f" {rows.shape}."
-        )
+    require(rows.ndim == 2 and rows.size, whose, one, rows.shape)
     if columns is None:
         return rows, [f"feature {j}" for j in range(rows.shape[1])], None
     dates = dates_of(X)
@@ -70,15 +68,13 @@ def floats_of(name, values, shape):
     if values is None:
         return None
     values = np.asarray(values, dtype=float)
-    if values.shape != shape:
-        raise ValueError(f"{name} must be of shape {shape}, got {values.shape}.")
+    require(values.shape == shape, name, f"of shape {shape}", values.shape)
     return values
 
 
 def state_names(names, n_states):
     names = range(n_states) if names is None else list(names)
-    if len(names) != n_states:
-        raise ValueError(f"names must name all {n_states} states, got {len(names)}.")
+    require(len(names) == n_states, "names", f"names of all {n_states} states", len(names))
     return [str(name) for name in names]
 
 
@@ -142,6 +138,6 @@ def chosen_features(estimator, features):
     names = feature_names(estimator)
     is_one = isinstance(features, str) or not isinstance(features, Iterable)
     chosen = [index_of(feature, names) for feature in ([features] if is_one else features)]
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise ValueError(f"features must be one or several, each once, got {features!r}.")
+    are_several = 0 < len(chosen) == len(set(chosen))
+    require(are_several, "features", "one or several, each once", features)
     return chosen

@@ -158,9 +158,7 @@ def marginal(model, column, j, name, categories=None):
         densities = (weights[:, None] * probabilities).T
         return Marginal(name, np.arange(n), densities, heights, edges, True, categories)
     if not isinstance(family, ColumnDistributions):
-        raise ValueError(
-            f"{type(family).__name__} has no distributions of single features that could be drawn."
-        )
+        raise ValueError(f"{type(family).__name__} has no distributions of single features.")
     of_components = family.distribution(model.parameters, j)
     seen = weights > 0.0
     ends = []

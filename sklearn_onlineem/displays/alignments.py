@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_onlineem._checks import require
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.displays._drawing import Axes, Display, colour_map, label_axis
 from sklearn_onlineem.displays._inputs import check_suits, floats_of
@@ -81,10 +82,9 @@ class AlignmentDisplay(Display):
     ):
         self.source, self.target = list(source), list(target)
         self.operations = list(operations)
-        for kind, *_ in self.operations:
-            if kind not in _STEPS:
-                raise ValueError(f"operations must be among {', '.join(_STEPS)}, got {kind!r}.")
-        steps = [(0, 0), *(_STEPS[kind] for kind, *_ in self.operations)]
+        kinds = [kind for kind, *_ in self.operations]
+        require(set(kinds) <= _STEPS.keys(), "operations", f"among {[*_STEPS]}", kinds)
+        steps = [(0, 0), *(_STEPS[kind] for kind in kinds)]
         self.path = np.cumsum(steps, axis=0)
         shape = len(self.source) + 1, len(self.target) + 1
         if tuple(self.path[-1] + 1) != shape:
@@ -131,9 +131,8 @@ class AlignmentDisplay(Display):
             raise ValueError(f"target is required: {type(edit).__name__} does not predict one.")
         operations = edit.align(source, target).operations
         # Probabilities of nodes follow from distances of all beginnings and ends.
-        lengths = range(len(source) + 1), range(len(target) + 1)
-        heads = ([text[:i] for i in n] for text, n in zip((source, target), lengths, strict=True))
-        tails = ([text[i:] for i in n] for text, n in zip((source, target), lengths, strict=True))
+        heads = ([text[:i] for i in range(len(text) + 1)] for text in (source, target))
+        tails = ([text[i:] for i in range(len(text) + 1)] for text in (source, target))
         before = edit.pairwise(*heads, kind="stochastic")
         after = edit.pairwise(*tails, kind="stochastic")
         log_end = np.log(edit.operations_["end"])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
-from sklearn_onlineem._checks import check_count, check_number
+from sklearn_onlineem._checks import check_count, check_number, require
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.displays._drawing import (
     Axes,
@@ -165,8 +165,8 @@ class ForecastDisplay(Display):
         self.smoothed = _checked_band("smoothed", smoothed, shape)
         self.filtered = _checked_band("filtered", filtered, shape)
         self.predicted = _checked_band("predicted", predicted, shape)
-        n_steps = 0 if forecast is None else len(forecast[0])
-        self.forecast = _checked_band("forecast", forecast, (n_steps, shape[1]))
+        n_steps = () if forecast is None else np.shape(forecast[0])[:1]
+        self.forecast = _checked_band("forecast", forecast, (*n_steps, shape[1]))
         self.imputed = floats_of("imputed", imputed, shape)
         self.innovations = None
         if predicted is not None:
@@ -256,12 +256,9 @@ class ForecastDisplay(Display):
         """
         check_number("mass", mass, 0.0, 1.0)
         j, width = index_of(feature, self.feature_names), norm.ppf(0.5 + 0.5 * mass)
-        if kinds is None:
-            kinds = [] if self.smoothed is None else ["smoothed"]
-        kinds = list(kinds)
-        for kind in kinds:
-            if kind not in _KINDS or getattr(self, kind) is None:
-                raise ValueError(f"kinds must be among {_KINDS}, and have a Band; got {kind!r}.")
+        known = [kind for kind in _KINDS if getattr(self, kind) is not None]
+        kinds = [kind for kind in known if kind == "smoothed"] if kinds is None else list(kinds)
+        require(set(kinds) <= set(known), "kinds", f"among {known}, which have a Band", kinds)
         lags = self._checked_lags(n_lags)
         heights = {"height_ratios": [2.2, 1.0]}
         top, bottom = self._one_or_two_axes(ax, 2 if len(lags) else 1, gridspec_kw=heights)
@@ -276,15 +273,13 @@ class ForecastDisplay(Display):
         return self
 
     def _checked_lags(self, n_lags):
-        if self.innovations is None:
-            if n_lags is not None:
-                raise ValueError("n_lags requires predicted, which innovations are computed from.")
-            return np.arange(0)
-        most = len(self.X) - 1
+        most = 0 if self.innovations is None else len(self.X) - 1
         if n_lags is None:
-            n_lags = min(30, len(self.X) // 4)
-        elif not isinstance(n_lags, Integral) or not 1 <= n_lags <= most:
-            raise ValueError(f"n_lags must be an integer in 1..{most}, got {n_lags!r}.")
+            n_lags = min(30, len(self.X) // 4, most)
+        else:
+            is_known = isinstance(n_lags, Integral) and 1 <= n_lags <= most
+            what = f"an integer in 1..{most}" if most else "None without predicted rows"
+            require(is_known, "n_lags", what, n_lags)
         return np.arange(1, n_lags + 1)
 
     def _draw_rows(self, ax, j):

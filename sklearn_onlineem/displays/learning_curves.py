@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_onlineem._checks import check_count
+from sklearn_onlineem._checks import check_count, require
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display
 from sklearn_onlineem.displays._inputs import check_suits, floats_of
@@ -258,14 +258,10 @@ class LearningCurveDisplay(Display):
 
 def _checked(name, curve):
     n_rows = np.asarray(curve.n_rows)
-    if n_rows.ndim != 1 or not len(n_rows):
-        raise ValueError(
-            f"n_rows of the curve {name!r} must be of shape (n_updates,), got {n_rows.shape}."
-        )
+    whose = f"n_rows of the curve {name!r}"
+    require(n_rows.ndim == 1 and n_rows.size, whose, "of shape (n_updates,)", n_rows.shape)
     if not (np.diff(n_rows) > 0).all():
-        raise ValueError(
-            f"n_rows of the curve {name!r} must rise; are they of several fits or starts?"
-        )
+        raise ValueError(f"{whose} must rise; are they of several fits or starts?")
     arrays = [n_rows]
     for field, values in zip(LearningCurve._fields[1:], curve[1:], strict=True):
         # NaN is not drawn.

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_onlineem._checks import require
 from sklearn_onlineem._typing import RowData
 from sklearn_onlineem.displays._drawing import Axes, Display, Style, colors, foreground, line_styles
 from sklearn_onlineem.displays._inputs import (
@@ -82,11 +83,9 @@ class MergeDisplay(Display):
         self.site_weights = [np.asarray(one) for one in site_weights]
         n = len(self.sites)
         self.names = [f"site {i}" for i in range(n)] if names is None else list(names)
-        if not n or not n == len(self.site_weights) == len(self.names):
-            raise ValueError(
-                "MergeDisplay needs sites, and weights and a name for each; got"
-                f" {n}, {len(self.site_weights)} and {len(self.names)}."
-            )
+        counts = n, len(self.site_weights), len(self.names)
+        are_alike = n > 0 and len(set(counts)) == 1
+        require(are_alike, "sites, site_weights and names", "as many, above 0", counts)
 
     @classmethod
     def from_estimator(
@@ -126,21 +125,15 @@ class MergeDisplay(Display):
         if not isinstance(sites, Iterable):
             raise TypeError(f"sites must be a list of estimators, got {type(sites).__name__}.")
         sites, model, all_names = list(sites), mixture_of(estimator, cls), feature_names(estimator)
-        models = []
+        models = [mixture_of(site, cls) for site in sites]
         for i, site in enumerate(sites):
-            models.append(mixture_of(site, cls))
-            if site.n_features_in_ != len(all_names):
-                raise ValueError(
-                    f"sites[{i}], a {type(site).__name__}, has n_features_in_="
-                    f"{site.n_features_in_}, but the merged estimator has {len(all_names)}."
-                )
+            d, whose = site.n_features_in_, f"n_features_in_ of sites[{i}]"
+            require(d == len(all_names), whose, f"{len(all_names)}, as of the merged mixture", d)
         chosen = chosen_features(estimator, features)
         chosen = [0, 1] if chosen is None and len(all_names) == 2 else chosen
-        if (chosen is not None and len(chosen) != 2) or len(all_names) < 2:
-            raise ValueError(
-                f"features of {type(estimator).__name__} and its sites must be two, got"
-                f" {len(all_names) if chosen is None else len(chosen)}."
-            )
+        n_shown = min(2, len(all_names)) if chosen is None else len(chosen)
+        whose = f"features of {type(estimator).__name__} and its sites"
+        require(n_shown == 2, whose, "two", n_shown)
         rows = some_rows(rows_of(estimator, X), 5000)
         projection = projection_of(model, all_names, chosen)
         merged = plane_of(model, projection, rows)

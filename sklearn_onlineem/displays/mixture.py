@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import rel_entr
 
-from sklearn_onlineem._checks import check_count
+from sklearn_onlineem._checks import check_count, require
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display, Style
 from sklearn_onlineem.displays._inputs import (
@@ -99,10 +99,8 @@ class MixtureDisplay(Display):
         directions: Floats | None = None,
     ):
         self.panels, self.weights, self.directions = list(panels), np.asarray(weights), directions
-        if not self.panels or not all(isinstance(p, Plane | Marginal | Profile) for p in panels):
-            raise ValueError(
-                "panels of MixtureDisplay must be Plane, Marginal or Profile, at least one."
-            )
+        are_panels = all(isinstance(panel, Plane | Marginal | Profile) for panel in self.panels)
+        require(self.panels and are_panels, "panels", "Plane, Marginal or Profile", panels)
         if not (self.weights >= 0.0).all() or not self.weights.any():
             raise ValueError("weights of MixtureDisplay must not be negative, and not all 0.")
 
@@ -225,10 +223,8 @@ def _panels_of(estimator, model, names, chosen, X, max_rows):
     if isinstance(family, (*_SINGLE, Product)) or (chosen is not None and len(chosen) == 1):
         texts = categories_of(estimator, family)
         return [marginal(model, _column(X, j), j, names[j], texts.get(j)) for j in chosen], None
-    if chosen is not None and len(chosen) > 2:
-        raise ValueError(
-            f"features of {type(estimator).__name__} must be one or two, got {len(chosen)}."
-        )
+    n_shown = 2 if chosen is None else len(chosen)
+    require(n_shown <= 2, f"features of {type(estimator).__name__}", "one or two", n_shown)
     projection = projection_of(model, names, chosen)
     return [plane_of(model, projection, some_rows(X, max_rows))], projection.directions
 

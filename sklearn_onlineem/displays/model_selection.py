@@ -174,9 +174,7 @@ class ModelSelectionDisplay(Display):
         """
         estimators = list(estimators)
         if not estimators:
-            raise ValueError(
-                "estimators of ModelSelectionDisplay.from_estimators must not be empty."
-            )
+            raise ValueError("estimators of from_estimators must not be empty.")
         for estimator in estimators:
             because = f"it needs bic, aic, score_samples and {parameter}."
             check_suits(estimator, cls, ["bic", "aic", "score_samples"], because)

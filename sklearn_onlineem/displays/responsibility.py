@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_onlineem._checks import require
 from sklearn_onlineem._typing import SequenceData
 from sklearn_onlineem.displays._drawing import Axes, Display, Style
 from sklearn_onlineem.displays._inputs import check_suits
@@ -49,11 +50,8 @@ class ResponsibilityDisplay(Display):
 
     def __init__(self, responsibilities: ArrayLike):
         found = np.asarray(responsibilities, dtype=float)
-        if found.ndim != 2 or not found.size:
-            raise ValueError(
-                "responsibilities must be of shape (n_rows, n_components), got shape"
-                f" {found.shape}."
-            )
+        shape = "of shape (n_rows, n_components)"
+        require(found.ndim == 2 and found.size, "responsibilities", shape, found.shape)
         sums = found.sum(axis=1)
         # They may have been rounded to single precision.
         if not (found >= 0.0).all() or not (np.abs(sums - 1.0) <= 1e-4).all():

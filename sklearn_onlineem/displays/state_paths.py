@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sklearn_onlineem._checks import require
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.displays._drawing import (
     Axes,
@@ -94,19 +95,16 @@ class StatePathDisplay(Display):
     ):
         self.X, self.feature_names, self._dates = one_sequence(X, type(self))
         n_rows, self.states = len(self.X), np.asarray(states)
-        if self.states.shape != (n_rows,):
-            raise ValueError(f"states must be of shape ({n_rows},), got {self.states.shape}.")
+        found = self.states.shape
+        require(found == (n_rows,), "states", f"of shape ({n_rows},)", found)
         if not np.issubdtype(self.states.dtype, np.integer) or self.states.min() < 0:
             raise ValueError("states must be whole numbers from 0 up.")
         n_states, self.posterior = int(self.states.max()) + 1, None
         if posterior is not None:
             self.posterior = np.asarray(posterior, dtype=float)
             shape = self.posterior.shape
-            if len(shape) != 2 or shape[0] != n_rows or shape[1] < n_states:
-                raise ValueError(
-                    f"posterior must be of shape ({n_rows}, n_states), n_states >= {n_states}, got"
-                    f" {shape}."
-                )
+            fits = len(shape) == 2 and shape[0] == n_rows and shape[1] >= n_states
+            require(fits, "posterior", f"of shape ({n_rows}, {n_states}), or wider", shape)
             n_states = shape[1]
         elif names is not None:
             n_states = max(n_states, len(names))
@@ -162,10 +160,8 @@ class StatePathDisplay(Display):
             shaped = one_sequence(X, cls)[0] if is_chains or np.ndim(X) == 1 else X
         rows = one_sequence(X, cls)[0]
         if is_chains:
-            if algorithm is not None:
-                raise ValueError(
-                    f"algorithm must be None for {type(estimator).__name__}, got {algorithm!r}."
-                )
+            whose = f"algorithm for {type(estimator).__name__}"
+            require(algorithm is None, whose, None, algorithm)
             column = shaped.astype(np.int64) if shaped.dtype == float else shaped
             beginnings = [column[:t] for t in range(1, len(rows) + 1)]
             posterior = np.asarray(estimator.predict_proba(beginnings))
@@ -179,8 +175,8 @@ class StatePathDisplay(Display):
             symbols = is_chains or (
                 probabilities is not None and rows.shape[1] == 1 < probabilities.shape[1]
             )
-        display = cls(X, states, posterior=posterior, names=names, symbols=symbols)
-        return display.plot(**options)
+        shown = {"posterior": posterior, "names": names, "symbols": symbols}
+        return cls(X, states, **shown).plot(**options)
 
     @classmethod
     def from_predictions(
@@ -282,8 +278,7 @@ class StatePathDisplay(Display):
             self.lines_[0].set_color(foreground())
 
     def _draw_symbols(self, ax, shown):
-        if len(shown) != 1:
-            raise ValueError(f"features must be one, as symbols are drawn, got {len(shown)}.")
+        require(len(shown) == 1, "features", "one, as symbols are drawn", len(shown))
         symbols = self.X[:, shown[0]]
         codes = np.unique(symbols[~np.isnan(symbols)])
         self.lines_ = ax.plot(symbols, "|", color=foreground(), markersize=7.0)

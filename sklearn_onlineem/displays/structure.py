@@ -110,10 +110,8 @@ class StructureDisplay(Display):
         check_number("mass", mass, 0.0, 1.0)
         j = index_of(feature, self.feature_names)
         n, width = len(self.components), norm.ppf(0.5 + 0.5 * mass)
-        rows, axes = (
-            np.arange(len(self.X)),
-            self._axes(ax, n, figsize=(6.4, 1.2 + 1.6 * n), sharex=True),
-        )
+        rows = np.arange(len(self.X))
+        axes = self._axes(ax, n, figsize=(6.4, 1.2 + 1.6 * n), sharex=True)
         self.points_, self.lines_, self.bands_ = None, {}, {}
         for axis, (name, parts) in zip(axes, self.components.items(), strict=True):
             mean, variance = (part.reshape(self.X.shape)[:, j] for part in parts)

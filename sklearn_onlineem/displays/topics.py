@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sklearn_onlineem._checks import check_count
+from sklearn_onlineem._checks import check_count, require
 from sklearn_onlineem.displays._drawing import (
     Axes,
     AxesOrMany,
@@ -18,7 +18,7 @@ from sklearn_onlineem.displays._drawing import (
     foreground,
     without_frame,
 )
-from sklearn_onlineem.displays._inputs import check_suits, unsuitable
+from sklearn_onlineem.displays._inputs import check_suits, floats_of, unsuitable
 
 
 class TopicsDisplay(Display):
@@ -68,17 +68,13 @@ class TopicsDisplay(Display):
         numbers: Iterable[int] | None = None,
     ):
         self.words = [list(topic) for topic in words]
-        self.probabilities = np.asarray(probabilities, dtype=float)
-        self.shares = None if shares is None else np.asarray(shares, dtype=float)
-        self.numbers = range(len(self.words)) if numbers is None else list(numbers)
-        lengths = [len(topic) for topic in self.words]
-        n_shares = len(lengths) if self.shares is None else len(self.shares)
-        n_words = {(len(lengths), length) for length in lengths}
-        if n_words != {self.probabilities.shape} or not len(self.numbers) == n_shares == len(words):
-            raise ValueError(
-                "words, probabilities, shares and numbers of TopicsDisplay must be of one number of"
-                " topics, with one number of words."
-            )
+        self.probabilities, n_topics = np.asarray(probabilities, dtype=float), len(self.words)
+        if {(n_topics, len(topic)) for topic in self.words} != {self.probabilities.shape}:
+            raise ValueError("words and probabilities must be of one shape, (n_topics, n_words).")
+        self.shares = floats_of("shares", shares, (n_topics,))
+        self.numbers = range(n_topics) if numbers is None else list(numbers)
+        n = len(self.numbers)
+        require(n == n_topics, "numbers", f"those of {n_topics} topics", n)
 
     @classmethod
     def from_estimator(
@@ -118,19 +114,13 @@ class TopicsDisplay(Display):
         if feature_names is None:
             feature_names = getattr(estimator, "feature_names_in_", range(n_features))
         names = [str(name) for name in feature_names]
-        if len(names) != n_features:
-            raise ValueError(
-                f"feature_names must be {n_features} names, one for each word of"
-                f" {type(estimator).__name__}, got {len(names)}."
-            )
+        one_each = f"{n_features} names, one for each word"
+        require(len(names) == n_features, "feature_names", one_each, len(names))
         totals = components.sum(axis=1)
         largest = np.argsort(-totals, kind="stable").tolist()
         chosen = largest if topics is None else list(topics)
-        if not chosen or not all(isinstance(k, Integral) and 0 <= k < n_topics for k in chosen):
-            raise ValueError(
-                f"topics must be numbers of the {n_topics} topics of {type(estimator).__name__},"
-                f" got {topics!r}."
-            )
+        are_known = all(isinstance(k, Integral) and 0 <= k < n_topics for k in chosen)
+        require(chosen and are_known, "topics", f"numbers of the {n_topics} topics", topics)
         chosen = [int(k) for k in chosen]
         probabilities = components[chosen] / totals[chosen][:, None]
         top = np.argsort(-probabilities, axis=1, kind="stable")[:, :n_words]

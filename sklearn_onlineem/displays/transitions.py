@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_onlineem._checks import require
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.displays._drawing import (
     Axes,
@@ -156,8 +157,8 @@ class TransitionDisplay(Display):
 
     def __init__(self, transmat: ArrayLike, *, names: Iterable[str] | None = None):
         transmat = np.array(transmat, dtype=float)
-        if transmat.ndim != 2 or len(transmat) != transmat.shape[1] or not len(transmat):
-            raise ValueError(f"transmat must be a square matrix, got shape {transmat.shape}.")
+        is_square = transmat.ndim == 2 and len(transmat) == transmat.shape[1] > 0
+        require(is_square, "transmat", "a square matrix", transmat.shape)
         if not (transmat.min() >= 0.0 and transmat.sum(axis=1).max() < 1.0 + 1e-4):
             raise ValueError("transmat must be probabilities, whose rows sum to at most 1.")
         self.transmat = transmat
@@ -197,16 +198,12 @@ class TransitionDisplay(Display):
         """
         check_suits(estimator, cls, ["transmat_"], "it has no transmat_.")
         transmat, name = np.asarray(estimator.transmat_), type(estimator).__name__
-        if transmat.ndim == 2:
-            if component is not None:
-                raise ValueError(
-                    f"component must be None for {name}, which is no mixture, got {component!r}."
-                )
-        else:
-            n = len(transmat)
-            component = 0 if component is None and n == 1 else component
-            if not isinstance(component, Integral) or not 0 <= component < n:
-                raise ValueError(f"component of {name} must be in 0..{n - 1}, got {component}.")
+        is_mixture = transmat.ndim == 3
+        n = len(transmat) if is_mixture else 1
+        component = 0 if component is None and n == 1 else component
+        is_one = isinstance(component, Integral) and 0 <= component < n
+        require(is_one, f"component of {name}", f"in 0..{n - 1}", component)
+        if is_mixture:
             transmat = transmat[component]
             names = estimator.categories_[0] if names is None else names
         display = cls(transmat, names=names)

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import ParameterGrid
 from sklearn.model_selection._search import (
@@ -23,7 +22,7 @@ from sklearn.utils import _safe_indexing, gen_batches, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _num_samples
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from sklearn_onlineem._typing import FloatsOrList
 from sklearn_onlineem._values import Identified
@@ -200,11 +199,6 @@ class PrequentialSearch(Identified, BaseSearchCV):
         Returns
         -------
         transformed : ndarray of shape (n_samples, n_features_out), or list
-
-        Raises
-        ------
-        ValueError, TypeError
-            As `fit`.
         """
         with rollback(self):
             return self.fit(X, y, **params).transform(X)
@@ -305,11 +299,7 @@ class PrequentialSearch(Identified, BaseSearchCV):
     @property
     def _mean_scores(self):
         """Mean scores; before the first chunk an AttributeError, as for any attribute."""
-        if "_sums" not in vars(self):
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet, so it has no such"
-                " attribute."
-            )
+        check_is_fitted(self)
         return np.array(
             [total / weight if weight > 0 else np.nan for weight, total, _ in self._sums]
         )

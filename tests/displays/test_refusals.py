@@ -9,6 +9,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
 from sklearn_onlineem import (
     EditDistance,
@@ -65,29 +66,29 @@ MixtureDisplay.from_estimator(COUNTS[0], ax=axes(1)) -> must be 4 Axes, got 1
 # Merges.
 MergeDisplay.from_estimator(MERGED, [*SITES, GaussianMixture(3)]) -> NotFittedError: GaussianMixture
 MergeDisplay.from_estimator(MERGED, 3) -> TypeError: sites must be a list
-MergeDisplay.from_estimator(MERGED, []) -> needs sites
-MergeDisplay.from_estimator(MERGED, SITES, names=['one']) -> a name for each; got 3, 3 and 1
-MergeDisplay.from_estimator(MERGED, NARROW) -> sites\[0\], a GaussianMixture, has n_features_in_=2
+MergeDisplay.from_estimator(MERGED, []) -> as many, above 0, got \(0, 0, 0\)
+MergeDisplay.from_estimator(MERGED, SITES, names=['one']) -> must be as many, .* got \(3, 3, 1\)
+MergeDisplay.from_estimator(MERGED, NARROW) -> n_features_in_ of sites\[0\] must be 4, .* got 2
 MergeDisplay.from_estimator(MERGED, SITES, features=[0]) -> sites must be two, got 1
 MergeDisplay.from_estimator(combine_estimators(SINGLE), SINGLE) -> sites must be two, got 1
-MergeDisplay.from_estimator(combine_estimators(COUNTS), COUNTS) ->
-    Poisson components cannot be drawn in a plane
+MergeDisplay.from_estimator(combine_estimators(COUNTS), COUNTS) -> Poisson components cannot be
 MergeDisplay.from_estimator(MERGED, SITES, mass=0.0) -> masses
 # Responsibilities.
 ResponsibilityDisplay.from_predictions(each) for each in
     ([0.5, 0.5], np.empty((0, 2)), [[0.5, 0.6]], [[1.5, -0.5]], [[np.nan, 1.0]]) ->
     responsibilities must
-ResponsibilityDisplay.from_estimator(KMeans(2).fit(X), X) -> TypeError: KMeans: it has no predict
+ResponsibilityDisplay.from_estimator(each, X) for each in
+    (KMeans(2).fit(X), make_pipeline(KMeans(2)).fit(X)) -> TypeError: it has no predict_proba
 # Topics.
 TopicsDisplay.from_estimator(LDA, feature_names=['one']) -> feature_names must be 12 names
 TopicsDisplay.from_estimator(LDA, n_words=0) ->
     n_words of TopicsDisplay must be a whole number from 1 up
-TopicsDisplay.from_estimator(LDA, topics=[3]) ->
-    topics must be numbers of the 3 topics of LatentDirichletAllocation
+TopicsDisplay.from_estimator(LDA, topics=[3]) -> topics must be numbers of the 3 topics
 TopicsDisplay.from_estimator(LDA, topics=[]) -> topics must be numbers
 TopicsDisplay.from_estimator(LDA, ax=axes(2)) -> must be 3 Axes, got 2
 TopicsDisplay([['a', 'b']], *each) for each in
-    (([[0.5, 0.2], [0.1, 0.1]],), ([[0.5, 0.2]], [0.5, 0.5])) -> of one number of topics
+    (([[0.5, 0.2], [0.1, 0.1]],), ([[0.5, 0.2]], [0.5, 0.5]), ([[0.5, 0.2]], None, [0, 1])) ->
+    words and probabilities must be of one shape|shares must be of shape|numbers must be those of 1
 TopicsDisplay.from_estimator(each) for each in (MIXTURE, PCA(2).fit(X)) ->
     TypeError: can't show (GaussianMixture|PCA): it has no topics
 # Numbers of components.
@@ -123,7 +124,7 @@ StatePathDisplay.from_predictions(np.zeros((3, 1)), [0, 0]) -> states must be of
 StatePathDisplay.from_predictions(np.zeros((3, 1)), each) for each in ([0, 0, -1], [0.0, 0.5, 1.0])
     -> whole numbers
 StatePathDisplay([1.0, 2.0], [0, 2], posterior=HALVES) -> posterior must be of shape
-StatePathDisplay([1.0, 2.0], [0, 1], names=['one']) -> names must name all 2 states
+StatePathDisplay([1.0, 2.0], [0, 1], names=['one']) -> names must be names of all 2 states
 StatePathDisplay.from_estimator(HMM, ROWS, features=['height']) -> no feature 'height'
 StatePathDisplay.from_estimator(HMM, ROWS, ax=axes(3)) -> ax must be 2 Axes at most
 TransitionDisplay(each) for each in
@@ -131,9 +132,9 @@ TransitionDisplay(each) for each in
 TransitionDisplay(np.eye(2)).plot(threshold=0.5) -> require kind='graph'
 TransitionDisplay(np.eye(2)).plot(kind='circle') -> kind must be
 TransitionDisplay(np.eye(2)).plot(kind='graph', positions=[[0.0, 1.0]]) -> positions must be
-TransitionDisplay(np.eye(2), names=['one']) -> names must name all 2 states
+TransitionDisplay(np.eye(2), names=['one']) -> names must be names of all 2 states
 # Forecasts.
-FORECASTS.plot(kinds=['smoothed']) -> kinds must be among .*; got 'smoothed'
+FORECASTS.plot(kinds=['smoothed']) -> kinds must be among .*, got \['smoothed'\]
 ForecastDisplay([1.0], predicted=BAND) -> predicted must be of shape \(1, 1\), got \(2, 1\)
 ForecastDisplay([1.0], forecast=displays.forecasts.QuantileBand(*BAND, BAND[0][:1])) ->
     forecast must be of shape \(2, 1\)
@@ -145,8 +146,7 @@ ForecastDisplay.from_estimator(CategoricalHMM(2).fit([[0], [1], [1]]), [[0], [1]
 ForecastDisplay([1.0], imputed=[1.0]) -> imputed must be of shape
 ForecastDisplay.from_estimator(KALMAN, ROWS, mass=1.0) -> mass must be
 ForecastDisplay.from_estimator(KALMAN, ROWS, feature=2) -> no feature 2
-ForecastDisplay.from_estimator(KALMAN, ROWS, kinds=['guessed']) ->
-    kinds must be among .*; got 'guessed'
+ForecastDisplay.from_estimator(KALMAN, ROWS, kinds=['guessed']) -> kinds must .*, got \['guessed'\]
 ForecastDisplay.from_estimator(KALMAN, ROWS, n_lags=60) -> n_lags must be
 ForecastDisplay.from_estimator(KALMAN, ROWS, n_steps=-1) -> n_steps must be
 # Components.
@@ -158,13 +158,13 @@ StructureDisplay([1.0], {'level': [[1.0], [1.0]]}).plot(feature=1) -> no feature
 # Alignments.
 AlignmentDisplay('abc', 'a', [('match', 'a', 'a'), ('delete', 'b', None)]) ->
     operations must lead to
-AlignmentDisplay('ab', 'ba', [('swap', 'ab', 'ba')]) -> operations must be among .*, got 'swap'
+AlignmentDisplay('ab', 'ba', [('swap', 'ab', 'ba')]) -> operations must be among .*, got \['swap'\]
 AlignmentDisplay('a', 'a', [('match', 'a', 'a')], posterior=np.eye(3)) -> posterior must be of shape
 AlignmentDisplay.from_estimator(EDIT, 'ab') -> target is required: EditDistance
 """
 NAMES = {name: getattr(displays, name) for name in displays.__all__} | {
     "GridSearchCV": GridSearchCV, "KMeans": KMeans, "LearningCurve": LearningCurve, "PCA": PCA,
-    "axes": lambda n: Figure().subplots(1, n),
+    "axes": lambda n: Figure().subplots(1, n), "make_pipeline": make_pipeline,
 }  # fmt: skip
 
 

@@ -120,7 +120,7 @@ def test_a_mixture_of_chains_shows_what_is_known_so_far(rng):
     assert_allclose(display.im_.get_array().T, posterior, atol=1e-9)
     assert_array_equal(display.states, np.argmax(posterior, axis=1))
     with pytest.raises(
-        ValueError, match="algorithm must be None for MarkovChainMixture, got 'map'"
+        ValueError, match="algorithm for MarkovChainMixture must be None, got 'map'"
     ):
         StatePathDisplay.from_estimator(mixture, X[0], algorithm="map")
 

@@ -99,8 +99,8 @@ def test_a_mixture_of_chains_has_a_matrix_for_each_component(rng):
         with pytest.raises(ValueError, match="component of MarkovChainMixture"):
             TransitionDisplay.from_estimator(mixture, component=component)
     hmm = GaussianHMM(1).fit(rng.normal(size=(9, 1)))
-    with pytest.raises(ValueError, match="component must be None for GaussianHMM"):
-        TransitionDisplay.from_estimator(hmm, component=0)
+    with pytest.raises(ValueError, match=r"component of GaussianHMM must be in 0\.\.0, got 1"):
+        TransitionDisplay.from_estimator(hmm, component=1)
 
 
 def test_states_that_are_never_left_last_for_ever():
