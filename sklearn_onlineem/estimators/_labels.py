@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.utils import ClassifierTags
 
+from sklearn_onlineem._checks import NoStartError
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._values import frozen
 from sklearn_onlineem.data.rows import Rows
@@ -170,7 +171,9 @@ def _classes(name, labels, n_components):
         kinds = ", ".join(sorted({type(label).__name__ for label in known}))
         raise TypeError(f"{name} has labels that cannot be sorted, of type {kinds}.") from None
     if len(classes) != n_components:
-        raise ValueError(
+        # Another shard may have all of them.
+        kind = NoStartError if len(classes) < n_components else ValueError
+        raise kind(
             f"{name} has the labels {classes.tolist()!s:.60}, and n_components={n_components}: it"
             " takes a label for each component, or numbers of known components"
             f" 0..{n_components - 1}, and -1, None or NaN where unknown. In a stream, pass all"

@@ -370,6 +370,8 @@ def test_labels_of_shards_and_of_members(rng):
     late = np.where(np.arange(80) < 40, None, names)
     with pytest.raises(ValueError, match="shard 1: y has labels, which the shard that"):
         DistributedEM(mixture, n_shards=2).fit(X, late)
+    lacking = np.where(np.arange(80) < 40, "a", names)
+    assert_array_equal(DistributedEM(mixture, n_shards=2).fit(X, lacking).classes_, ["a", "b"])
     first, second, other, unlabelled = (
         sklearn.clone(mixture).fit(X, z) for z in (names, names, y, None)
     )
