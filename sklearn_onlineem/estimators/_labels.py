@@ -76,9 +76,9 @@ def numbered_by_labels(estimator, state, data, attributes):
     labelled rows. They stay if the user has given their places, or if some of them are fixed.
     """
     fitted, classes = estimator._fitted.attributes, attributes.get("classes_")
-    are_first = classes is not None and "classes_" not in fitted and not _are_numbers(classes)
+    are_first = classes is not None and fitted.get("_awaits_labels", "classes_" not in fitted)
     is_placed = state.constants.is_known or "_names_set" in fitted or has_start_values(estimator)
-    if data.labels is None or not are_first or is_placed:
+    if data.labels is None or not are_first or _are_numbers(classes) or is_placed:
         return state
     known = np.flatnonzero(data.labels >= 0)
     if isinstance(data, Rows):
@@ -123,8 +123,11 @@ class ReadsLabels:
             are_components = labels.dtype.kind in "iuf" and _are_below(labels, n_components)
             found = np.arange(n_components)
             found = found if are_components else _classes("y", labels, n_components)
-        if found is not known:
-            self.attributes = {**(self.attributes or before), "classes_": found}
+        # Whether classes were told, and no row had a label yet.
+        awaits = before.get("_awaits_labels", known is None) and not len(labels)
+        if found is not known or awaits is not before.get("_awaits_labels", awaits):
+            now = {"classes_": found, "_awaits_labels": awaits}
+            self.attributes = {**(self.attributes or before), **now}
         if not len(labels):
             return None
         components = np.full(n_rows, -1, dtype=np.int32)

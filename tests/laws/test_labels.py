@@ -236,6 +236,20 @@ def test_components_that_were_learnt_before_get_the_classes_of_first_labels(case
     )
 
 
+@pytest.mark.parametrize("classes", [None, [*"bca"]], ids=["told by labels", "told at first"])
+def test_components_of_streams_get_the_classes_of_first_labels(classes, rng):
+    """However late they come; all later rows but a few have none."""
+    centres, names = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]]), np.array([*"abc"])
+    for seed in range(3):
+        stream = GaussianMixture(3, semi_supervised=True, random_state=seed)
+        for i in range(20):
+            y, has_label = rng.integers(0, 3, 100), rng.random(100) < (0.3 if i == 10 else 0.02)
+            labels = np.where(has_label, names[y], None) if i >= 10 else None
+            told = {} if i else {"classes": classes}
+            stream.partial_fit(centres[y] + rng.standard_normal((100, 2)), labels, **told)
+        assert_array_equal(stream.predict(centres), names)
+
+
 @pytest.mark.parametrize("case", [*ESTIMATORS, *SEQUENCE_ESTIMATORS], ids=repr)
 def test_all_labels_of_a_stream_are_told_at_first(case, rng):
     X, y = case.data(rng, 8) if case in SEQUENCE_ESTIMATORS else case.data(rng, 60)
