@@ -40,13 +40,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, depth": 12,
     "members of OnlineEM": 69,
     "Python files": 209,
-    "Python code": 31_919,
-    "Python docstrings": 14_721,
+    "Python code": 31_926,
+    "Python docstrings": 14_722,
     "kernel files": 56,
     "kernel code": 14_997,
     "public names": 110,
     "import circles": 0,
-    "test code": 39_770,
+    "test code": 39_785,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -249,7 +249,7 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
         Raises
         ------
         ValueError
-            If they have fixed numbers, as some of their parameters are fixed.
+            If these are not all numbers, or are fixed, as some of the parameters are.
         """
         raise ValueError(f"{type(self).__name__} has no states that can be renumbered.")
 
@@ -319,6 +319,14 @@ def matching(occupancy, reference_occupancy, divergences, *ends):
     # A cost above all others together, and of their size, so that these keep their digits.
     forbidden = 2.0 * len(cost) * np.abs(cost[possible]).max(initial=1.0)
     return linear_sum_assignment(np.where(possible, cost, forbidden).T)[1]
+
+
+def check_order(order, n):
+    """Raise ValueError unless these are the numbers from 0 up to n, in any order."""
+    if not np.array_equal(np.sort(order), np.arange(n)):
+        raise ValueError(
+            f"order must have each of the numbers 0 to {n - 1} once, got {order!s:.60}."
+        )
 
 
 def numbered(model, order, reference):

@@ -229,6 +229,7 @@ def model_world(case):
         "prior": evidence, "n_merges": 2, "price": 2.0, "n_candidates": 2, "known": None,
         "fixed": True, "prior_terms": [(0.5, evidence)], "n_remembered": 100.0, "move": None,
         "moved": None, "collapsed": False, "order": "gain", "dispersed": False,
+        "renumbered.order": np.arange(n)[::-1],
         "before": np.full(n, 1.0 / n) if not isinstance(case, type(DYNAMICAL[0])) else None,
     }  # fmt: skip
     objects = [model, data, evidence]

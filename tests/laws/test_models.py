@@ -22,6 +22,7 @@ from sklearn_onlineem.em.step import Sampled, batch_step, online_step
 from sklearn_onlineem.families import Multinomial, Poisson
 from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.models.mixtures.mixture import MixtureModel
+from sklearn_onlineem.models.terminations import AbsorbingStates
 from sklearn_onlineem.statistics import combine
 
 MODELS = [*MIXTURES, *CHAINS, *DYNAMICAL, *TRANSDUCERS]
@@ -314,3 +315,18 @@ def test_a_model_of_many_rows_is_walked_in_chunks(rng):
     counts = responsibilities.sum(axis=0) / rows.total_weight
     assert_allclose(evidence.counts, counts, rtol=1e-10)
     assert_allclose(log_likelihood, MIXTURES[0].mean_log_likelihood(model, rows), rtol=1e-10)
+
+
+@pytest.mark.parametrize("case", [*MIXTURES, *CHAINS], ids=repr)
+def test_renumbered_models_are_the_same_distribution(case, rng):
+    model, data, order = case.draw(rng, 3, 3), case.data(rng, 20, 3), np.array([2, 0, 1])
+    if isinstance(getattr(model, "termination", None), AbsorbingStates):
+        with pytest.raises(ValueError, match="states in which sequences end"):
+            model.renumbered(order)
+        return
+    found = model.renumbered(order)
+    assert_allclose(found.log_likelihood(data), model.log_likelihood(data), rtol=1e-9, atol=1e-9)
+    assert_allclose(found.posterior(data), model.posterior(data)[:, order], atol=1e-9)
+    for wrong in ([0, 0, 1], [0, 1], [5, 0, 1]):
+        with pytest.raises(ValueError, match="once"):
+            model.renumbered(np.array(wrong))

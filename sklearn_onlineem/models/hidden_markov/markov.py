@@ -24,7 +24,7 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._e_step import log_of
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.families.parts import Part
-from sklearn_onlineem.models._model import Model, divergences, matching, numbered
+from sklearn_onlineem.models._model import Model, check_order, divergences, matching, numbered
 from sklearn_onlineem.models.capabilities import Reinitialises, RowLikelihoods, SplitMergeStep
 from sklearn_onlineem.models.coordinates import FAMILY_NODE, Coordinates, shares_node
 from sklearn_onlineem.models.fixed import Fixed
@@ -443,6 +443,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     def renumbered(self, order: Integers) -> Self:
         if self._is_partial:
             raise ValueError("states of which some parameters are fixed cannot be renumbered.")
+        check_order(order, self.n_components)
         can_end = self.termination.final(self.transmat) > 0.0
         if (can_end != can_end[order]).any():
             raise ValueError("states in which sequences end cannot be renumbered.")

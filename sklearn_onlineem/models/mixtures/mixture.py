@@ -31,7 +31,7 @@ from sklearn_onlineem.families.capabilities import (
     require,
 )
 from sklearn_onlineem.families.parts import Part
-from sklearn_onlineem.models._model import Model, divergences, matching, numbered
+from sklearn_onlineem.models._model import Model, check_order, divergences, matching, numbered
 from sklearn_onlineem.models.capabilities import (
     Chain,
     ComponentUpdates,
@@ -441,6 +441,7 @@ class MixtureModel(
 
     def renumbered(self, order: Integers) -> MixtureModel:
         self._check_all_learnt("renumbering moves")
+        check_order(order, self.n_components)
         return MixtureModel(self.family, self.weights[order], take(self.parameters, order))
 
     def sample(self, n: int, rng: Generator, like: Rows | None = None) -> tuple[Floats, Integers]:
