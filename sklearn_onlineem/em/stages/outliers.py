@@ -342,7 +342,8 @@ class SkipOutliers(Stage):
             log_likelihoods[repeats.of_rows == 0] = np.inf
         # Not `min`, which takes longer than this test of a single row.
         if log_likelihoods[log_likelihoods.argmin()] >= gate.least:
-            if batch.labels is not None:
+            # Once each class is well known, more of its rows say nothing new.
+            if batch.labels is not None and max(gate.balances, default=0.0) > -_WINDOW:
                 _, balances = _unlike_their_class(batch, _NO_ROWS, repeats, gate.balances)
                 gate = replace(gate, balances=balances)
             if not state.counters.n_steps % _STEPS_BETWEEN or gate.least == -math.inf:
