@@ -57,8 +57,7 @@ if TYPE_CHECKING:
     from distributed import Client
     from pyspark.sql import SparkSession
 
-_OF_X = "X : array-like, or other data that `estimator_` takes\n    Local data, not shards.\n"
-_NAMED = by_name("lengths, groups and the like are passed by name", _OF_X)
+_NAMED = by_name("lengths, groups and the like are passed by name")
 
 
 Estimator = TypeVar("Estimator", bound=OnlineEM)
@@ -430,6 +429,11 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     def score_samples(self, X: SequenceData, **arguments: object) -> Floats:
         """Return the `score_samples` of `estimator_`.
 
+        Parameters
+        ----------
+        X : array-like, or other data that `estimator_` takes
+            Local data, not shards.
+
         Returns
         -------
         log_likelihoods : ndarray of shape (n_samples,)
@@ -441,6 +445,11 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     def predict(self, X: SequenceData, **arguments: object) -> IntegersOrList:
         """Return the `predict` of `estimator_`.
 
+        Parameters
+        ----------
+        X : array-like, or other data that `estimator_` takes
+            Local data, not shards.
+
         Returns
         -------
         prediction : ndarray of shape (n_samples,), or list
@@ -451,6 +460,11 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     @_NAMED
     def predict_proba(self, X: SequenceData, **arguments: object) -> FloatsOrList:
         """Return the `predict_proba` of `estimator_`.
+
+        Parameters
+        ----------
+        X : array-like, or other data that `estimator_` takes
+            Local data, not shards.
 
         Returns
         -------
@@ -479,6 +493,11 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     @_NAMED
     def transform(self, X: SequenceData, **arguments: object) -> FloatsOrList:
         """Return the `transform` of `estimator_`.
+
+        Parameters
+        ----------
+        X : array-like, or other data that `estimator_` takes
+            Local data, not shards.
 
         Returns
         -------

@@ -139,6 +139,8 @@ class RowEstimator(FitTransformMixin, InformationCriteria, OnlineEM):
 
         Parameters
         ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows; sparse where the class says so.
         y : array-like of shape (n_samples,), default=None
             With ``semi_supervised=True`` labels, as many different ones as components, or numbers
             of components; -1, None and NaN where unknown. Otherwise ignored. None: no label is

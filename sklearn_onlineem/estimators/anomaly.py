@@ -24,7 +24,6 @@ from sklearn_onlineem._typing import (
 from sklearn_onlineem.em.stages.outliers import RunningQuantiles, repeated_quantile
 from sklearn_onlineem.estimators.fitted import PersistentState
 from sklearn_onlineem.estimators.parameters import (
-    ReadsData,
     available_if,
     estimator_has,
     fit_context,
@@ -93,7 +92,7 @@ _WHERE = ("lengths", "groups", "inputs")
 
 @naming_calls
 class AnomalyDetector(
-    ReadsData, PersistentState, OutlierMixin, MetaEstimatorMixin, BaseEstimator, Generic[Estimator]
+    PersistentState, OutlierMixin, MetaEstimatorMixin, BaseEstimator, Generic[Estimator]
 ):
     r"""Detect rows that a model finds unlikely, in data at hand or in a stream.
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cache, wraps
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, dataclass_transform
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -84,11 +84,16 @@ def _merged(section, own, inherited):
     """Return entries of a section by their names; those of the class replace inherited ones."""
     found = {}
     for sections in (own, *inherited):
-        for entry in filter(None, _ENTRY.split(sections.get(section, "").strip("\n"))):
-            names = tuple(name.strip() for name in entry.partition(" :")[0].split(","))
+        for names, entry in _entries(sections.get(section, "")).items():
             if not any(set(names) & set(known) for known in found):
                 found[names] = entry
     return found
+
+
+def _entries(text):
+    """Return the entries of the text of a section by the names that they begin with."""
+    entries = filter(None, _ENTRY.split(text.strip("\n")))
+    return {tuple(re.split(r",\s*", re.split(" :|\n", one)[0].strip())): one for one in entries}
 
 
 _FORGETTING = "schedule='forgetting' forgets, by the factor 'beta'"
@@ -144,14 +149,11 @@ OTHER_ATTRIBUTES = {
 }
 
 
-def by_name(remedy: str, of_X: str | None = None) -> Callable[[Method], Method]:
-    """Let a method say which arguments users of other libraries have to pass by name.
-
-    `of_X` is the entry of X in docstrings that have none.
-    """
+def by_name(remedy: str) -> Callable[[Method], Method]:
+    """Let a method say which arguments users of other libraries have to pass by name."""
 
     def decorated(method):
-        method.remedy, method.of_X = remedy, of_X or _ROWS
+        method.remedy = remedy
         return method
 
     return decorated
@@ -221,36 +223,7 @@ def _with_arguments(signature, names):
     return signature.replace(parameters=parameters[by_position] + parameters[by_name])
 
 
-class ReadsData:
-    """Base of estimators whose methods hand `where`, arguments beside X, on to an input.
-
-    The names in `_where` of a class, and of its bases, stand in signatures and docstrings instead.
-    """
-
-    _where: ClassVar[tuple[str, ...]] = ()
-
-    def __init_subclass__(cls, **kwargs):
-        members = {name: m for kind in reversed(cls.__mro__) for name, m in vars(kind).items()}
-        for name, member in members.items():
-            if name.startswith("_") or not (inspect.isfunction(member) and _is_ours(member)):
-                continue
-            source, names = getattr(member, "source", member), arguments_beside(cls, name)
-            # To inspect signatures takes longer.
-            code = inspect.unwrap(source).__code__
-            takes_where = code.co_flags & inspect.CO_VARKEYWORDS and "where" in code.co_varnames
-            if takes_where and getattr(member, "where", None) != names:
-                setattr(cls, name, with_named_calls(source, names))
-        super().__init_subclass__(**kwargs)
-
-
-def _is_ours(method):
-    return (method.__module__ or "").startswith("sklearn_onlineem.")
-
-
 # What methods of estimators that take X say alike.
-_ROWS = """X : array-like of shape (n_samples, n_features)
-    The rows; sparse where the class says so.
-"""
 _INVALID = (
     "ValueError\n    If the parameters or the data are invalid; the message names the estimator."
 )
@@ -260,42 +233,33 @@ _RAISED = dict.fromkeys(["fit", "fit_predict", "fit_transform"], _INVALID) | {
 }
 
 
-def _documented(method, signature, names):
-    """Return the docstring of a method, with what it does not say of X, the result, and errors.
-
-    And of arguments with some names: with their entries, or beside X.
-    """
+def _documented(method, signature):
+    """Return the docstring of a method with what it does not say: arguments, result, errors."""
     summary, sections = _sections(method.__doc__)
-    takes_X = _is_ours(method) and "X" in signature.parameters
+    is_ours = (method.__module__ or "").startswith("sklearn_onlineem.")
+    takes_X = is_ours and "X" in signature.parameters
     if not takes_X or not ("Returns" in sections or signature.return_annotation == "Self"):
         return method.__doc__
-    given = sections.pop("Parameters", "")
-    own = [n for n, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD]
-    own = [n for n in own[1:] if not re.search(rf"^(?=\S).*\b{n}\b", given, re.MULTILINE)]
-    silent = [n for n in own if n in ("y", "sample_weight") and n not in names]
-    if "X" in own and silent:
-        given = f"{', '.join(['X', *silent])}\n    As in `fit`.\n{given}"
-    elif "X" in own:
-        kind = "Sequences, as" if "lengths" in names else "As"
-        gaps = ", with NaN for missing values" if "inputs" in names else ""
-        beside = f"{', '.join(['X', *names])}\n    {kind} in `fit`{gaps}.\n"
-        given = (beside if names else getattr(method, "of_X", _ROWS)) + given
-    elif silent:
-        given = f"{given.rstrip()}\n{', '.join(silent)}\n    As in `fit`.\n"
-    for name in names:
-        if re.search(rf"^(?=\S).*\b{name}\b", given, re.MULTILINE):
-            continue
-        entry = _ARGUMENTS[name].entry or f"\n{name} : array-like, default=None\n    As in `fit`."
-        beside = re.sub(r"^X\b[^:]*?$", rf"\g<0>, {name}", given, count=1, flags=re.MULTILINE)
-        is_entry = _ARGUMENTS[name].entry or beside == given
-        given = given.rstrip() + entry if is_entry else beside
+    own = [n for n, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD][1:]
+    entries = _entries(sections.pop("Parameters", ""))
+    silent = [name for name in own if not any(name in names for names in entries)]
+    told = {n: _ARGUMENTS[n].entry for n in silent if n in _ARGUMENTS and _ARGUMENTS[n].entry}
+    alike = tuple(name for name in silent if name not in told)
+    entries |= {(name,): entry for name, entry in told.items()}
+    entries |= {alike: f"{', '.join(alike)}\n    As in `fit`."} if alike else {}
+    given = sorted(entries, key=lambda names: own.index(names[0]) if names[0] in own else len(own))
+    given = "\n".join(entries[names].strip("\n") for names in given)
     errors = _RAISED.get(method.__name__, _UNFITTED)
     first = {"Parameters": given, "Returns": "self : object", "Raises": errors}
     return _joined(summary, first | sections)
 
 
 def naming_calls(cls: Method) -> Method:
-    """Let errors of wrong arguments name this class, in public methods and the constructor."""
+    """Let errors of wrong arguments name this class, in public methods and the constructor.
+
+    Methods may hand `where`, arguments beside X, on to an input. In their signatures and docstrings
+    stand the names in `_where` of the class, and of its bases, instead.
+    """
     # `inspect.getmembers_static` takes milliseconds for a class.
     members = {name: m for kind in reversed(cls.__mro__) for name, m in vars(kind).items()}
     for name, member in members.items():
@@ -304,8 +268,15 @@ def naming_calls(cls: Method) -> Method:
         method = member.__func__ if isinstance(member, classmethod) else member
         if not (is_public and is_ours and inspect.isfunction(method)):
             continue
-        if getattr(method, "names_calls", None) is not method:  # It may be that of what it wraps.
-            called = with_named_calls(method)
+        # They may be those of what it wraps.
+        is_named = getattr(method, "names_calls", None) is method
+        source, names = method.source if is_named else method, None
+        # To inspect signatures takes longer.
+        code = inspect.unwrap(source).__code__
+        if code.co_flags & inspect.CO_VARKEYWORDS and "where" in code.co_varnames:
+            names = arguments_beside(cls, name)
+        if not is_named or method.where != names:
+            called = with_named_calls(source, names)
             setattr(cls, name, called if method is member else classmethod(called))
     return cls
 
@@ -341,9 +312,10 @@ def with_named_calls(method: Method, names: Sequence[str] | None = None) -> Meth
                 raise
         raise TypeError(refusal)
 
-    called.__doc__, called.names_calls = _documented(method, signature, names or ()), called
+    called.__doc__, called.names_calls = _documented(method, signature), called
+    called.source, called.where = method, names
     if names is not None:
-        called.__signature__, called.source, called.where = signature, method, names
+        called.__signature__ = signature
     return called
 
 
@@ -459,7 +431,7 @@ def estimator(cls: Estimator) -> Estimator:
     return naming_calls(cls)
 
 
-class Parameterised(ReadsData, BaseEstimator):
+class Parameterised(BaseEstimator):
     """Estimator whose parameters are declared here, and checked where they differ from defaults."""
 
     @classmethod
