@@ -83,7 +83,8 @@ class _LiveFilter(Loaded):
         Raises
         ------
         ValueError
-            As `forecast` of the estimator; if lags were never all observed.
+            As `forecast` of the estimator; if lags were never all observed, or no row was, where
+            the start is diffuse.
         """
         name = "live_filter().forecast"
         if isinstance(n_steps, bool) or not isinstance(n_steps, Integral) or n_steps < 1:
@@ -354,8 +355,8 @@ class MomentFilter(_LiveFilter):
         self.n_steps = 0
 
     @property
-    def _states(self):
-        return None if self.mean is None else (self.mean[None], self.covariance[None])
+    def _state(self):
+        return None if self.mean is None else (self.mean, self.covariance)
 
     def start_from(self, mean: ArrayLike, covariance: ArrayLike) -> None:
         """Set the moments of the state given the rows so far.
@@ -393,11 +394,10 @@ class MomentFilter(_LiveFilter):
         X = _as_row(row, self._model.n_features)
         if not are_ready(X, X.shape[1]):
             _missing(X)
-        before = None if self.mean is None else (self.mean, self.covariance)
-        data, known = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, before), None
+        data, known = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, self._state), None
         if self._n_inputs or inputs is not None:
             known = _known_inputs(inputs, self._n_inputs)
-            data = with_inputs_before(X, known, _ONE_ROW, self._last).continued(before)
+            data = with_inputs_before(X, known, _ONE_ROW, self._last).continued(self._state)
         mean, covariance = self._model.filtered_end(data)
         if not are_finite(mean, covariance):
             raise ValueError(f"{_NAME}: the moments of the state overflow.")
@@ -412,7 +412,7 @@ class MomentFilter(_LiveFilter):
 
     def _ahead(self, n_steps, future):
         inputs = (self._last, future) if self._n_inputs else None
-        return self._model.ahead(self._states, n_steps, inputs)
+        return self._model.ahead(self._state, n_steps, inputs)
 
 
 def _known_inputs(inputs, n_known):

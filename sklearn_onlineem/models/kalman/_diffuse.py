@@ -14,7 +14,6 @@ import numpy as np
 from scipy.linalg import lapack
 
 from sklearn_onlineem._kernels import _disturbances
-from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
@@ -310,10 +309,8 @@ class Opening:
         return X
 
 
-def check_determined(covariances):
-    """Raise ValueError if rows do not determine the states that they lead to."""
-    if not are_finite(covariances):
-        raise ValueError(f"the rows {_UNDETERMINED}: begin with more of them.")
+def refuse_undetermined():
+    raise ValueError(f"the rows {_UNDETERMINED}: begin with more of them.")
 
 
 def _shared(model, name):

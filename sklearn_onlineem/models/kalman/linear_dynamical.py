@@ -29,7 +29,6 @@ from sklearn_onlineem.data.sequences import (
 )
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
-from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.models._model import Model, by_weight
 from sklearn_onlineem.models.capabilities import Levels, RowLikelihoods
@@ -254,8 +253,6 @@ def _cut(model, data, n_rows):
 _OUT_OF_SCALE = "its scales and that of the data are too far apart. Rescale what was given."
 # Rows, times the squared width of states, up to which tables of gains take longer than without.
 _MOST_UNSHARED = 8000
-# Steps of a forecast that are taken at once.
-_STEPS_AT_ONCE = 256
 # Log-likelihoods down to which the filter is far from overflow.
 _LEAST_TRUSTED = -1e100
 
@@ -991,7 +988,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             With n_rows in all.
         """
         moments = self._filtered(data, filtered=True)[2:4]
-        _check_finite(moments[: 1 if self._starts_diffuse(data) else 2], data)
+        _check_finite(moments[: 1 if self._starts_diffuse(data) else 2], data.offsets)
         return moments
 
     def filtered_end(self, data: Sequences) -> tuple[Floats, Floats]:
@@ -1004,7 +1001,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         """
         if self.diffuse is not None and self._starts_diffuse(data[-1:]):
             means, covariances = self._filtered(data[-1:], filtered=True)[2:4]
-            _diffuse.check_determined(covariances[-1])
+            if not are_finite(covariances[-1]):
+                _diffuse.refuse_undetermined()
             return means[-1].copy(), covariances[-1].copy()
         last, padded, _ = self._pieces(data)[-1]
         means, covariances = padded.filtered(last, data.n_threads, filtered=True)[2:4]
@@ -1021,17 +1019,17 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         moments = self._filtered(data, predicted=True)[:2]
         if self._starts_diffuse(data):
             return _diffuse.predicted(self, data, *moments)
-        _check_finite(moments, data)
+        _check_finite(moments, data.offsets)
         with np.errstate(over="ignore", invalid="ignore"):
             moments = self._of_emissions(data, *moments)
-        _check_finite(moments, data)
+        _check_finite(moments, data.offsets)
         return moments
 
-    def _of_emissions(self, data, means, covariances):
+    def _of_emissions(self, data, means, covariances, rows=slice(None)):
         """Return moments of rows, from those of their states."""
         if self.varying is None and not self.n_inputs:
             return self.emissions.predicted(means, covariances)
-        here = known_of(self, data).of_filter(self)
+        here = known_of(self, data).of(rows).of_filter(self)
         C = here.get("observation_matrices", self.emissions.matrix[:, : self.n_components])
         offset = here.get("observation_offsets", self.emissions.offset)
         expected = (C @ means[:, :, None])[:, :, 0] + offset
@@ -1053,99 +1051,61 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         future : ndarray of shape (n_sequences, n_steps, m), default=None
             Inputs of the rows to come; None: the model has none.
         """
-        if self.varying is not None or self.n_inputs:
-            return self._known_forecast(data, n_steps, future)
-        last = data.offsets[1:] - 1
-        states = tuple(moments[last] for moments in self.filtered(data))
-        if self._starts_diffuse(data):
-            _diffuse.check_determined(states[1])
-        return self.ahead(states, n_steps)
+        self._check_room(len(data), n_steps)
+        lengths = data.lengths + n_steps
+        offsets = np.append(0, np.cumsum(lengths))
+        X = np.empty((offsets[-1], self.n_features))
+        longer = Sequences.unchecked(Rows.unchecked(X, n_threads=data.n_threads), offsets)
+        is_ahead = times_of(longer) >= np.repeat(data.lengths, lengths)
+        X[is_ahead], X[~is_ahead] = np.nan, self._outputs(data).X
+        if self.n_inputs:
+            known = np.empty((len(X), self.n_inputs))
+            known[~is_ahead] = data.X[:, self.n_inputs : data.n_inputs]
+            known[is_ahead] = future.reshape(-1, self.n_inputs)
+            longer = with_inputs_before(X, known, offsets)
+        return self._forecast(longer, is_ahead, n_steps * np.arange(len(data) + 1))
 
     def ahead(
         self,
-        states: tuple[Floats, Floats] | None,
+        state: tuple[Floats, Floats] | None,
         n_steps: int,
         inputs: tuple[Floats, Floats] | None = None,
     ) -> NormalForecast:
-        """Return means and covariances of the rows after those that led to states.
+        """Return means and covariances of the rows of a sequence after those that led to a state.
 
         Parameters
         ----------
-        states : tuple (ndarray of shape (n_sequences, k), ndarray of shape (n_sequences, k, k))
-            Filtered moments of the last states. None: a new sequence begins.
+        state : tuple (ndarray of shape (k,), ndarray of shape (k, k))
+            Filtered moments of the last state. None: a new sequence begins; ValueError if its start
+            is diffuse.
         n_steps : int
             Rows ahead.
         inputs : tuple (ndarray of shape (m,) or None, ndarray of shape (n_steps, m)), default=None
-            Those of the last row, and of the rows to come, of one sequence. None: the model has
-            none.
+            Those of the last row, and of the rows to come. None: the model has none.
         """
+        self._check_room(1, n_steps)
+        X, offsets = np.full((n_steps, self.n_features), np.nan), np.array([0, n_steps])
+        data = Sequences.unchecked(Rows.unchecked(X), offsets, state)
         if inputs is not None:
-            before = None if states is None else tuple(moments[0] for moments in states)
-            X, offsets = np.full((n_steps, self.n_features), np.nan), np.array([0, n_steps])
-            data = with_inputs_before(X, inputs[1], offsets, inputs[0]).continued(before)
-            return NormalForecast(*(moments[None] for moments in self.predicted(data)))
-        shape = 1 if states is None else len(states[0]), n_steps, self.n_features
-        rows, begin = (room("n_steps", shape), room("n_steps", (*shape, self.n_features))), 0
+            data = with_inputs_before(X, inputs[1], offsets, inputs[0]).continued(state)
+        if self._starts_diffuse(data):
+            _diffuse.refuse_undetermined()
+        return self._forecast(data, slice(None), offsets)
+
+    def _check_room(self, *shape):
+        size = max(self.n_components, self.n_features)
+        room("n_steps", (*shape, size, size))
+
+    def _forecast(self, data, rows, offsets):
+        """Return the moments of missing rows at the ends of sequences, by where these begin."""
+        moments = [part[rows] for part in self._filtered(data, predicted=True)[:2]]
+        if self._starts_diffuse(data) and not are_finite(moments[1]):
+            _diffuse.refuse_undetermined()
+        _check_finite(moments, offsets, " of the forecast")
         with np.errstate(over="ignore", invalid="ignore"):
-            for ahead in self._ahead(states, n_steps):
-                row = self.emissions.predicted(*ahead)
-                is_finite = [np.isfinite(m).all(axis=(*range(1, m.ndim),)) for m in (*ahead, *row)]
-                end = begin + len(row[0])
-                if not all(map(np.all, is_finite)):
-                    step = begin + int(np.logical_and.reduce(is_finite).argmin()) + 1
-                    raise _overflow(f"step {step} of the forecast")
-                for moments, now in zip(rows, row, strict=True):
-                    moments[:, begin:end] = now.swapaxes(0, 1)
-                begin = end
-        return NormalForecast(*rows)
-
-    def _known_forecast(self, data, n_steps, future):
-        """Return the moments of rows that are missing after the end of each sequence."""
-        lengths = data.lengths + room("n_steps", (n_steps,)).size
-        offsets = np.append(0, np.cumsum(lengths))
-        X = np.full((offsets[-1], self.n_features), np.nan)
-        longer = Sequences.unchecked(Rows.unchecked(X), offsets)
-        ahead = times_of(longer) >= np.repeat(data.lengths, lengths)
-        X[~ahead] = self._outputs(data).X
-        if self.n_inputs:
-            known = np.empty((len(X), self.n_inputs))
-            known[~ahead] = data.X[:, self.n_inputs : data.n_inputs]
-            known[ahead] = future.reshape(-1, self.n_inputs)
-            longer = with_inputs_before(X, known, offsets)
-        means, covariances = self.predicted(longer)
-        shape = len(data), n_steps, self.n_features
-        covariances = covariances[ahead].reshape(*shape, shape[-1])
-        return NormalForecast(means[ahead].reshape(shape), covariances)
-
-    def _ahead(self, states, n_steps):
-        """Yield moments of the states that follow, (steps, n_sequences, ..), by blocks of steps.
-
-        A block follows from the one before by as many steps at once as that has; blocks double.
-        """
-        several = self.transitions
-        if states is None:
-            first = [moments[None] for moments in self._first]
-        else:
-            first = several.predicted(*states)
-        block = [moments[None] for moments in first]
-        yield block
-        n_left = n_steps - 1
-        while n_left > 0:
-            later = several.predicted(*block)
-            if not all(map(are_finite, later)):
-                # Powers of an unstable system overflow even where its states do not.
-                later, states = [], [moments[-1] for moments in block]
-                for _ in range(len(block[0])):
-                    states = self.transitions.predicted(*states)
-                    later.append(states)
-                later = [np.stack(moments) for moments in zip(*later, strict=True)]
-            yield [moments[:n_left] for moments in later]
-            n_left -= len(later[0])
-            if len(block[0]) < _STEPS_AT_ONCE:
-                later = [np.concatenate(pair) for pair in zip(block, later, strict=True)]
-                A, moved = several.matrix, several.predicted(several.offset, several.covariance)
-                several = replace(several, parameters=AffineGaussian.single(A @ A, *moved))
-            block = later
+            moments = self._of_emissions(data, *moments, rows)
+        _check_finite(moments, offsets, " of the forecast")
+        return NormalForecast(*(m.reshape(len(offsets) - 1, -1, *m.shape[1:]) for m in moments))
 
     def smoothed(self, data: Sequences) -> tuple[Floats, Floats, Floats]:
         """Return means (n_rows, k), covariances and lag-one covariances (n_rows, k, k) given v.
@@ -1179,7 +1139,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def _explain_overflow(self, data):
         """Raise ValueError with the row where moments overflow, or with another cause."""
         *moments, log_densities = self._filtered(data, predicted=True, filtered=True)
-        _check_finite(moments, data)
+        _check_finite(moments, data.offsets)
         if not np.isfinite(log_densities).all():
             raise ValueError(f"rows have no density under the system: {_OUT_OF_SCALE}")
         raise _overflow("a row that the smoother goes back from")
@@ -1280,20 +1240,20 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             data = like.with_rows(Rows(X), offsets)
         else:
             data = Sequences(Rows(X), offsets)
-        _check_finite((states, X), data)
+        _check_finite((states, X), offsets)
         return data, states
 
 
-def _check_finite(moments, data):
+def _check_finite(moments, offsets, of=""):
     """Raise ValueError with the first row whose moments are not finite, if there is one."""
     wrong = [array for array in moments if not are_finite(array)]
     if not wrong:
         return
     finite = [np.isfinite(array).reshape(len(array), -1).all(axis=1) for array in wrong]
     row = int(np.argmin(np.logical_and.reduce(finite)))
-    sequence = int(np.searchsorted(data.offsets, row, side="right")) - 1
-    whose = f" of sequence {sequence}" if len(data) > 1 else ""
-    raise _overflow(f"step {row - data.offsets[sequence] + 1}{whose}")
+    sequence = int(np.searchsorted(offsets, row, side="right")) - 1
+    whose = f" of sequence {sequence}" if len(offsets) > 2 else ""
+    raise _overflow(f"step {row - offsets[sequence] + 1}{of}{whose}")
 
 
 def _overflow(since):
