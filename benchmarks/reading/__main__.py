@@ -40,13 +40,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, depth": 12,
     "members of OnlineEM": 68,
     "Python files": 209,
-    "Python code": 31_867,
-    "Python docstrings": 14_735,
+    "Python code": 31_903,
+    "Python docstrings": 14_744,
     "kernel files": 56,
     "kernel code": 14_997,
     "public names": 110,
     "import circles": 0,
-    "test code": 39_778,
+    "test code": 39_840,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

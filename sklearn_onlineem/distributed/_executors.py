@@ -115,9 +115,9 @@ class JoblibExecutor:
         counts = [n_entries(number, self.names, *part) for number, part in enumerate(self.source)]
         self.numbers, self.firsts = nonempty(counts)
 
-    def begin(self, estimator, number):
-        """Return the estimator at its start, from the shard of this number."""
-        return begin(estimator, number, self.names, *self.source[number])
+    def begin(self, start, number):
+        """Return the result of `start`, a function of a shard, for the one of this number."""
+        return begin(start, number, self.names, *self.source[number])
 
     def prepare(self, template):
         """Convert the shards; return their sizes and weights."""
@@ -189,11 +189,11 @@ class DaskExecutor:
 
         self.numbers, self.firsts = nonempty(self._insisting(compute))
 
-    def begin(self, estimator, number):
+    def begin(self, start, number):
         def compute():
             shard = [column[number] for column in self.futures]
-            start = self.client.submit(begin, estimator, number, self.names, *shard, pure=False)
-            return self._fetched([start], [number])[0]
+            begun = self.client.submit(begin, start, number, self.names, *shard, pure=False)
+            return self._fetched([begun], [number])[0]
 
         return self._insisting(compute)
 

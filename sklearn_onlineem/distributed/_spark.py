@@ -50,10 +50,10 @@ class SparkExecutor:
         places, self.firsts = nonempty([*counts.values()])
         self.numbers = [[*counts][place] for place in places]
 
-    def begin(self, estimator, number):
-        """Return the estimator at its start, from the shard of this number."""
+    def begin(self, start, number):
+        """Return the result of `start`, a function of a shard, for the one of this number."""
         names, shard = self.names, _chosen(self.shards, [number])
-        return self._results(shard, lambda i, x: begin(estimator, i, names, *x))[number]
+        return self._results(shard, lambda i, x: begin(start, i, names, *x))[number]
 
     def prepare(self, template):
         """Convert the shards, which Spark keeps then; return their sizes and weights."""

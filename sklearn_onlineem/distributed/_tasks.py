@@ -20,7 +20,6 @@ from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.solvers.base import mini_batches
 from sklearn_onlineem.em.state import step_rng
 from sklearn_onlineem.em.step import online_step
-from sklearn_onlineem.estimators.base import set_start
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import countable
 from sklearn_onlineem.models import Model
@@ -105,10 +104,10 @@ def error_context(number):
         raise
 
 
-def begin(estimator, number, names, *values):
-    """Return a fitted estimator at its start."""
+def begin(start, number, names, *values):
+    """Return the result of `start`, a function of a shard."""
     with error_context(number):
-        return set_start(estimator, **dict(zip(names, values, strict=True)))
+        return start(**dict(zip(names, values, strict=True)))
 
 
 def n_entries(number, names, *values):
@@ -131,7 +130,7 @@ def prepare(estimator, number, first, names, *values):
         reader = estimator._input()
         data = reader.read(**dict(zip(names, values, strict=True)))
         if reader.attributes:
-            raise ValueError("y has labels, which the shard that EM starts from must have, too.")
+            raise ValueError("y has labels, and no shard with labels is enough to start from.")
         if not len(data):
             raise ValueError("nothing of it was observed; leave it out.")
     return data.numbered_from(first)

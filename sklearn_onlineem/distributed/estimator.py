@@ -10,7 +10,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -30,9 +30,15 @@ from sklearn_onlineem.distributed._shards import cut, remote_shards
 from sklearn_onlineem.distributed._spark import SparkExecutor, spark_shards
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.solvers import Auto, Batch, Online, Stochastic
-from sklearn_onlineem.estimators.base import OnlineEM
+from sklearn_onlineem.estimators.base import OnlineEM, set_start
 from sklearn_onlineem.estimators.combination import no_model
-from sklearn_onlineem.estimators.fitted import RELEARNT, PersistentState, commit, rollback
+from sklearn_onlineem.estimators.fitted import (
+    RELEARNT,
+    PersistentState,
+    awaits_labels,
+    commit,
+    rollback,
+)
 from sklearn_onlineem.estimators.learning import N_JOBS, drawn_seed, plan_of, resumed
 from sklearn_onlineem.estimators.parameters import (
     COUNT,
@@ -207,6 +213,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         inputs: object = None,
         client: Client | SparkSession | None = None,
         validation: SequenceData | None = None,
+        classes: ArrayLike | None = None,
     ) -> Self:
         """Fit to all shards.
 
@@ -227,6 +234,9 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             None: the present client for data on a cluster, and joblib for local data.
         validation : array-like, or tuple (X, y) for an estimator with targets, default=None
             Local data to score the model on after each round; with inputs, a tuple (X, inputs).
+        classes : array-like of shape (n_components,), default=None
+            With ``semi_supervised=True`` of the estimator all labels: a shard may lack
+            some. None: those of the first shard that has a label for each component.
 
         Raises
         ------
@@ -245,12 +255,12 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         columns = {"y": self._labels(X, y), "sample_weight": sample_weight, "inputs": inputs}
         columns = {name: values for name, values in columns.items() if values is not None}
         columns = {"X": X, **columns}
-        self._check_supported(columns, client)
+        self._check_supported(columns, client, classes)
         held_out = self._held_out(validation, inputs)
         executor = self._executor(columns, client)
         with executor.session:
             executor.open()
-            estimator = self._started(executor)
+            estimator = self._started(executor, classes)
             extents = executor.prepare(_for_workers(estimator))
             sizes, *totals = zip(*extents, strict=True)
             history, fitted = [], estimator._fitted
@@ -321,7 +331,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
                     check_rows_of_y(sequence_form(X), y)
         return None
 
-    def _check_supported(self, columns, client):
+    def _check_supported(self, columns, client, classes):
         name = type(self.estimator).__name__
         if not isinstance(self.estimator, OnlineEM):
             raise TypeError(f"DistributedEM cannot take {no_model(self.estimator)}.")
@@ -344,6 +354,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
                 f" have n_init=1, got {n_init}, and solver={default!r}, got {solver!r}."
             )
         self.estimator._validate_params()
+        if classes is not None and not getattr(self.estimator, "semi_supervised", False):
+            raise ValueError(f"DistributedEM: classes requires semi_supervised=True of {name}.")
         for argument in columns.keys() & {"sample_weight", "inputs"}:
             if not has_fit_parameter(self.estimator, argument):
                 raise TypeError(f"DistributedEM: {name} takes no {argument}.")
@@ -375,7 +387,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             return JoblibExecutor(shards, self.n_jobs)
         return DaskExecutor(client, shards, True, worker_timeout)
 
-    def _started(self, executor):
+    def _started(self, executor, classes):
         """Return an estimator at its start, or as of the last fit."""
         parameters = clone(self.estimator).get_params()
         resumes = self.warm_start and hasattr(self, "estimator_")
@@ -390,10 +402,16 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             # A copy keeps the model that is known, or fitted.
             resumes_own = self.estimator.warm_start and self.estimator.__sklearn_is_fitted__()
             begun = copy.deepcopy(self.estimator) if resumes_own else clone(self.estimator)
-            estimator = _begun(executor, _for_workers(begun))
+            estimator = _begun(executor, begun, classes)
         estimator.set_params(**parameters)
         if resumes:
             estimator._check_structure(RELEARNT)
+            if classes is not None or ("y" in executor.names and awaits_labels(estimator)):
+                again = copy.copy(estimator).set_params(warm_start=True)
+                labelled, fitted = _begun(executor, again, classes), estimator._fitted
+                state = fitted.state.with_model(labelled.model_)
+                attributes = labelled._fitted.attributes
+                estimator._fitted = fitted._replace(state=state, attributes=attributes)
         estimator._fitted = estimator._fitted._replace(state=resumed(estimator))
         return estimator
 
@@ -506,15 +524,26 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         return self._delegated("transform", X, arguments)
 
 
-def _begun(executor, estimator):
-    """Return the estimator at its start, from the first shard that has one."""
-    refusals = []
+def _begun(executor, estimator, classes):
+    """Return the estimator at its start, from the first shard that has one.
+
+    It has labels, if any such shard has.
+    """
+    refusals, unlabelled = [], []
+    told = {} if classes is None else {"classes": classes}
+    start = partial(set_start, _for_workers(estimator), **told)
     for number in executor.numbers:
         try:
-            return executor.begin(estimator, number)
+            begun = executor.begin(start, number)
         except NoStartError as error:
             refusals.append(error)
-    raise refusals[0]
+            continue
+        if not ("y" in executor.names and awaits_labels(begun)):
+            return begun
+        unlabelled = unlabelled or [begun]
+    if not unlabelled:
+        raise refusals[0]
+    return unlabelled[0]
 
 
 def _for_workers(estimator):

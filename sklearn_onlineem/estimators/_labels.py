@@ -13,7 +13,7 @@ from sklearn_onlineem._checks import NoStartError
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._values import frozen
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.estimators.fitted import fitted_of
+from sklearn_onlineem.estimators.fitted import awaits_labels, fitted_of
 from sklearn_onlineem.estimators.learning import has_start_values
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.validation import column, is_missing
@@ -76,7 +76,7 @@ def numbered_by_labels(estimator, state, data, attributes):
     labelled rows. They stay if the user has given their places, or if some of them are fixed.
     """
     fitted, classes = estimator._fitted.attributes, attributes.get("classes_")
-    are_first = classes is not None and fitted.get("_awaits_labels", "classes_" not in fitted)
+    are_first = classes is not None and awaits_labels(estimator)
     is_placed = state.constants.is_known or "_names_set" in fitted or has_start_values(estimator)
     if data.labels is None or not are_first or _are_numbers(classes) or is_placed:
         return state
@@ -179,8 +179,8 @@ def _classes(name, labels, n_components):
         raise kind(
             f"{name} has the labels {classes.tolist()!s:.60}, and n_components={n_components}: it"
             " takes a label for each component, or numbers of known components"
-            f" 0..{n_components - 1}, and -1, None or NaN where unknown. In a stream, pass all"
-            " labels as classes to the first partial_fit."
+            f" 0..{n_components - 1}, and -1, None or NaN where unknown. In a stream or in"
+            " shards, pass all labels as classes at first."
         )
     return classes
 
@@ -190,13 +190,19 @@ def _components_of(labels, classes):
     are_numbers = labels.dtype.kind in "iuf" and _are_numbers(classes)
     if are_numbers and _are_below(labels, len(classes)):
         return labels
+    given, names = labels, classes.tolist()
+    if labels.dtype.kind in "mM" and labels.dtype.kind == classes.dtype.kind:
+        # Dates are equal in any unit.
+        names = classes.astype(str).tolist()
+        labels, classes = (
+            x.astype(np.promote_types(labels.dtype, classes.dtype)) for x in (labels, classes)
+        )
     distinct, places = np.unique(labels, return_inverse=True)
     components = {label: number for number, label in enumerate(classes.tolist())}
     found = [components.get(label, -1) for label in distinct.tolist()]
     if -1 in found:
         raise ValueError(
-            f"y has the label {distinct[found.index(-1)]!s:.60}, and classes_ are"
-            f" {classes.tolist()!s:.60}. In a stream, pass all labels as classes to the first"
-            " partial_fit."
+            f"y has the label {given[np.argmax(places == found.index(-1))]!s:.60}, and classes_ are"
+            f" {names!s:.100}. In a stream or in shards, pass all labels as classes at first."
         )
     return np.array(found)[places]

@@ -254,6 +254,7 @@ class AnomalyDetector(
         y: object = None,
         *,
         sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
         continues: bool = False,
         **where: Unpack[Where],
     ) -> Self:
@@ -270,6 +271,8 @@ class AnomalyDetector(
             Passed to the estimator, which ignores it unless it is semi-supervised.
         sample_weight : array-like, default=None
             As in `fit`.
+        classes : array-like, default=None
+            All labels, as in `partial_fit` of the estimator.
         lengths, groups : array-like, default=None
             Where sequences begin and end, as in `partial_fit` of the estimator.
         inputs : array-like, default=None
@@ -290,7 +293,7 @@ class AnomalyDetector(
         if is_empty(self, X):
             return self
         where = _given(**where, continues=continues)
-        learning = {**where, **_given(sample_weight=sample_weight)}
+        learning = {**where, **_given(sample_weight=sample_weight, classes=classes)}
         if hasattr(self, "estimator_"):
             self._check_per_sequence(self.estimator_, continues, self._scores.of_sequences)
             before = self._scores

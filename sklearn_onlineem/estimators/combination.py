@@ -24,7 +24,7 @@ from sklearn_onlineem.em.stages.sample import NO_SAMPLE, Challenge
 from sklearn_onlineem.em.state import Constants, Counters, State
 from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.estimators.base import OnlineEM
-from sklearn_onlineem.estimators.fitted import commit
+from sklearn_onlineem.estimators.fitted import awaits_labels, commit
 from sklearn_onlineem.estimators.learning import schedule_of
 from sklearn_onlineem.estimators.parameters import are_same
 from sklearn_onlineem.estimators.progress import warn_user
@@ -128,9 +128,9 @@ def combine_estimators(
         present and later, closest to the first estimator's. Edit operations need no alignment.
         "auto": each member for which this reduces its joint KL divergence to the first estimator to
         less than half; of Kalman filters, if it reduces it. Members that continue one model keep
-        its numbers, unless nothing of it is left in them; those that all have named classes keep
-        these. Unless False, a `MergeWarning` tells of members with components that have no partner
-        in the others.
+        its numbers, unless nothing of it is left in them; those that have named classes keep these,
+        and others are aligned to the first of them. Unless False, a `MergeWarning` tells of members
+        with components that have no partner in the others.
     base : estimator, default=None
         Fitted, or known: what all members continue. None: members that were copies of one merged
         estimator tell by themselves; their pickles have its model, too.
@@ -190,8 +190,9 @@ def combine_estimators(
         raise ValueError(f"method must be one of {sorted(_METHODS)}, got {method!r}.")
     if not isinstance(align, bool | np.bool_) and align != "auto":
         raise ValueError(f"align must be True, False or 'auto', got {align!r}.")
-    are_named = all("classes_" in estimator._fitted.attributes for estimator in estimators)
-    renumbers = False if are_named and align == "auto" else align
+    named = np.array(["classes_" in one._fitted.attributes for one in estimators])
+    named &= [not awaits_labels(estimator) for estimator in estimators]
+    renumbers = False if named.all() and align == "auto" else align
     groups = _groups([estimator._fitted.state for estimator in estimators], base)
     with single_threaded_blas(n_rows=n_pseudo_samples):
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=4)
@@ -209,8 +210,12 @@ def combine_estimators(
                 ]
             before.append(state)
             totals.append(state.counters.n_seen if shares is None else shares.sum())
-        states = [_aligned_state(state, before[0], renumbers) for state in before]
-        for (places, *_), old, new in zip(groups, before, states, strict=True):
+        # Members without labels get the numbers of classes.
+        are_named = [named[places].any() for places, *_ in groups]
+        reference, states = before[int(np.argmax(are_named))], []
+        for (places, *_), old, keeps in zip(groups, before, are_named, strict=True):
+            new = _aligned_state(old, reference, False if keeps and align == "auto" else align)
+            states.append(new)
             aligned[places] |= new is not old
         totals = _checked_weights(totals, len(totals))
         chosen = [(w, state) for w, state in zip(totals, states, strict=True) if w > 0.0]
@@ -224,14 +229,20 @@ def combine_estimators(
             for (places, *_), own in of_groups
         ]
         _check_partners(members, weights)
+    first = int(np.argmax(named))
+    if named[first] and aligned[first]:
+        # Members continue what was learnt without labels.
+        state, aligned = _aligned_state(state, estimators[first]._fitted.state, align), ~aligned
     # Copies continue it, however it was merged.
     return _estimator_of(state._replace(merged=state.own_statistics), estimators, aligned.tolist())
 
 
 def _estimator_of(state, estimators, aligned):
     """Return a fitted estimator with the parameters of the first."""
-    first = estimators[0]
-    attributes = {**first._fitted.attributes}
+    first, learnt = estimators[0], [estimator._fitted.attributes for estimator in estimators]
+    best = min(learnt, key=lambda one: ("classes_" not in one, one.get("_awaits_labels", False)))
+    of_labels = {name: best[name] for name in ("classes_", "_awaits_labels") if name in best}
+    attributes = {**first._fitted.attributes, **of_labels}
     attributes["_dtype"] = np.result_type(*(one._fitted.attributes["_dtype"] for one in estimators))
     attributes["aligned_members_"] = aligned
     known = (estimator._fitted.attributes.get("feature_names_in_") for estimator in estimators)
@@ -561,22 +572,16 @@ def _checked_members(estimators, base):
 
 
 def _check_names(named, first):
-    learnt = [(who, one._fitted.attributes.get("feature_names_in_")) for who, one in named.items()]
-    known = [(who, names.tolist()) for who, names in learnt if names is not None]
-    for who, names in known[1:]:
-        if names != known[0][1]:
-            raise ValueError(
-                f"{who}, a {type(first).__name__}, has feature_names_in_={names}, and"
-                f" {known[0][0]} has feature_names_in_={known[0][1]}."
-            )
+    for name in ("feature_names_in_", "classes_"):
+        learnt = [(who, one._fitted.attributes.get(name)) for who, one in named.items()]
+        known = [(who, names.tolist()) for who, names in learnt if names is not None]
+        for who, names in known[1:]:
+            if names != known[0][1]:
+                raise ValueError(
+                    f"{who}, a {type(first).__name__}, has {name}={names!s:.100}, and"
+                    f" {known[0][0]} has {name}={known[0][1]!s:.100}."
+                )
     for who, estimator in named.items():
-        own, other = (e._fitted.attributes.get("classes_") for e in (estimator, first))
-        # Members without labels are aligned to the first.
-        if own is not None and not np.array_equal(own, other):
-            raise ValueError(
-                f"{who}, a {type(first).__name__}, has classes_={own.tolist()!s:.60}, and"
-                f" estimators[0] has {'none' if other is None else other.tolist()!s:.60}."
-            )
         own, others = (e._fitted.attributes.get("_categories", {}) for e in (estimator, first))
         for j in own.keys() | others.keys():
             if j not in own or j not in others or own[j].tolist() != others[j].tolist():

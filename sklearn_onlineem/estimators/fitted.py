@@ -181,6 +181,13 @@ def fitted_of(estimator):
         ) from None
 
 
+def awaits_labels(estimator):
+    """Return whether a fitted estimator that may learn from labels has had none."""
+    fitted = estimator._fitted.attributes
+    is_classifier = getattr(estimator, "semi_supervised", False)
+    return is_classifier and fitted.get("_awaits_labels", "classes_" not in fitted)
+
+
 def structure_of(estimator):
     """Return the values of the structural parameters; later changes in place are not in them."""
     return tuple(map(_copied, map(partial(getattr, estimator), estimator._structural_parameters)))

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import tracemalloc
+from functools import partial
 from itertools import product
 
 import joblib
@@ -109,7 +110,7 @@ def test_documents_are_numbered_through_all_shards(n_shards, X):
     shards = [X[:0], *cut({"X": X}, n_shards, estimator)["X"], X[:0]]
     executor = JoblibExecutor({"X": shards}, None)
     executor.open()
-    executor.prepare(executor.begin(clone(estimator), executor.numbers[0]))
+    executor.prepare(executor.begin(partial(set_start, clone(estimator)), executor.numbers[0]))
     assert_array_equal(Documents.concatenate(executor.data).numbers, np.arange(60))
 
 

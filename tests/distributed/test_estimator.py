@@ -3,6 +3,7 @@
 import copy
 import pickle
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -264,7 +265,7 @@ def test_empty_shards_are_left_out(rng):
     for parts in (shards, [part for part in shards if len(part)]):
         executor = JoblibExecutor({"X": parts}, None)
         executor.open()
-        start = executor.begin(clone(estimator), executor.numbers[0])
+        start = executor.begin(partial(set_start, clone(estimator)), executor.numbers[0])
         executor.prepare(start)
         models.append(start.model_)
         assert executor.data[0].X.shape == (20, 4)

@@ -26,6 +26,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 
 from sklearn_onlineem import (
+    AnomalyDetector,
     CompoundDirichlet,
     EditDistance,
     GaussianHMM,
@@ -381,11 +382,11 @@ def test_labels_of_shards_and_of_members(rng):
     )
     assert_array_equal(found.classes_, ["a", "b"])
     assert set(found.predict(X)) == {"a", "b"}
-    late = np.where(np.arange(80) < 40, None, names)
-    with pytest.raises(ValueError, match="shard 1: y has labels, which the shard that"):
-        DistributedEM(mixture, n_shards=2).fit(X, late)
-    lacking = np.where(np.arange(80) < 40, "a", names)
-    assert_array_equal(DistributedEM(mixture, n_shards=2).fit(X, lacking).classes_, ["a", "b"])
+    for first in (None, "a"):
+        late = np.where(np.arange(80) < 40, first, names)
+        assert_array_equal(DistributedEM(mixture, n_shards=2).fit(X, late).classes_, ["a", "b"])
+    with pytest.raises(ValueError, match="shard 1: y has labels, and no shard with labels is"):
+        DistributedEM(mixture).fit([X[:-1], X[-1:]], [[None] * 79, [1]])
     first, second, other, unlabelled = (
         sklearn.clone(mixture).fit(X, z) for z in (names, names, y, None)
     )
@@ -395,6 +396,77 @@ def test_labels_of_shards_and_of_members(rng):
     with pytest.warns(MergeWarning, match="do not have the same components"):
         assert_allclose(combine_estimators(sites).means_, 4.5, atol=1.0)
     assert combine_estimators(sites, align=True).aligned_members_ == [False, True]
-    for wrong_one, ahead in ((other, first), (first, unlabelled)):
-        with pytest.raises(ValueError, match=r"estimators\[1\], a GaussianMixture, has classes_="):
-            combine_estimators([ahead, wrong_one])
+    with pytest.raises(ValueError, match=r"estimators\[1\], a GaussianMixture, has classes_="):
+        combine_estimators([first, other])
+
+
+@pytest.mark.parametrize("mode", ["batch", "synchronous", "asynchronous"])
+def test_shards_that_are_sorted_by_class(mode, rng):
+    X, y = rng.standard_normal((90, 2)), np.repeat(np.arange(3), 30)
+    y[::3] = -1
+    names = np.array(["a", "b", "c", None])[y]
+    mixture = GaussianMixture(3, semi_supervised=True, random_state=0, max_iter=3)
+    learner = DistributedEM(mixture, mode=mode, n_shards=3, n_jobs=1, warm_start=True)
+    expected = copy.deepcopy(learner).fit(X, y)
+    with pytest.raises(ValueError, match="shard 0: .*in shards, pass all labels as classes"):
+        learner.fit(X, names)
+    assert_array_equal(learner.fit(X, names, classes=["b", "a", "c"]).classes_, ["a", "b", "c"])
+    assert_identical(learner.estimator_.model_, expected.estimator_.model_)
+    with pytest.raises(ValueError, match="'d'.*were"):
+        learner.fit(X, names, classes=["a", "b", "d"])
+    with pytest.raises(ValueError, match="requires semi_supervised=True of GaussianMixture"):
+        DistributedEM(GaussianMixture(3)).fit(X, names, classes=["a", "b", "c"])
+
+
+def three_classes(rng, n):
+    centres, y = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]]), rng.integers(0, 3, n)
+    return centres[y] + rng.standard_normal((n, 2)), np.array([*"abc"])[y], centres
+
+
+def test_shards_that_were_learnt_before_get_the_classes_of_first_labels(rng):
+    X, names, centres = three_classes(rng, 300)
+    for seed in range(3):
+        mixture = GaussianMixture(3, semi_supervised=True, random_state=seed)
+        learner = DistributedEM(mixture, n_shards=3, n_jobs=1, warm_start=True).fit(X)
+        learner.fit(X, np.where(rng.random(300) < 0.2, names, None))
+        assert_array_equal(learner.predict(centres), [*"abc"])
+
+
+@pytest.mark.parametrize("of_base", [False, True], ids=["apart", "from one"])
+def test_members_with_and_without_labels_merge_in_any_order(of_base, rng):
+    for seed in range(3):
+        X, names, centres = three_classes(rng, 800)
+        mixture, base = GaussianMixture(3, semi_supervised=True, random_state=seed), None
+        if of_base:
+            mixture = base = mixture.partial_fit(X)
+        sites = [copy.deepcopy(mixture).set_params(random_state=seed + i) for i in range(3)]
+        for site, labels in zip(sites, (None, names, names), strict=True):
+            site.partial_fit(X, labels)
+        for order in ([0, 1, 2], [1, 0, 2], [2, 0], [0, 1]):
+            found = combine_estimators([sites[i] for i in order], base=base)
+            assert_allclose(found.means_, centres, atol=0.5)
+            assert_array_equal(found.predict(centres), [*"abc"])
+            assert not any(x for i, x in zip(order, found.aligned_members_, strict=True) if i)
+
+
+def test_detectors_of_streams_are_told_all_labels(rng):
+    X, names, centres = three_classes(rng, 300)
+    detector = AnomalyDetector(GaussianMixture(3, semi_supervised=True, random_state=0))
+    detector.partial_fit(X[names == "a"], names[names == "a"], classes=[*"bca"])
+    detector.partial_fit(X, names)
+    assert_array_equal(detector.estimator_.predict(centres), [*"abc"])
+
+
+@pytest.mark.parametrize("kind", ["M8", "m8"])
+def test_dates_are_the_same_labels_in_any_unit(kind, rng):
+    X, y = rng.standard_normal((60, 2)), np.arange(60) % 2
+    mixture = GaussianMixture(2, semi_supervised=True, random_state=0)
+    expected = state_of(copy.deepcopy(mixture).partial_fit(X, y).partial_fit(X, y))
+    for first, second in (("ns", "D"), ("D", "ns"), ("h", "s")):
+        stream = copy.deepcopy(mixture).partial_fit(
+            X, y.astype(f"{kind}[D]").astype(f"{kind}[{first}]")
+        )
+        days = y.astype(f"{kind}[D]").astype(f"{kind}[{second}]")
+        assert_identical(state_of(stream.partial_fit(X, days)), expected)
+        with pytest.raises(ValueError, match="y has the label .* classes_ are "):
+            stream.partial_fit(X, days + np.timedelta64(1, "D"))
