@@ -16,7 +16,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators.fitted import awaits_labels, fitted_of
 from sklearn_onlineem.estimators.learning import has_start_values
 from sklearn_onlineem.estimators.parameters import estimator, parameter
-from sklearn_onlineem.estimators.validation import column, is_missing
+from sklearn_onlineem.estimators.validation import Reader, column, is_missing
 
 
 @estimator
@@ -94,10 +94,10 @@ def numbered_by_labels(estimator, state, data, attributes):
         return state
 
 
-class ReadsLabels:
-    """Mixin of inputs that read labels; the first ones define the classes of components."""
+class ReadsLabels(Reader):
+    """Base of inputs that read labels; the first ones define the classes of components."""
 
-    def _components(self, y, n_rows, n_components, classes=None):
+    def _components(self, y, n_rows, classes=None):
         """Return known components of rows as int32, -1 where unknown; None if none is known.
 
         `classes` are those of all labels to come. First classes are an attribute that is found.
@@ -105,6 +105,7 @@ class ReadsLabels:
         if not self._takes_labels:
             raise ValueError("classes requires semi_supervised=True.")
         before = {} if self._fresh else self._estimator._fitted.attributes
+        n_components = self._n_components
         found = known = before.get("classes_")
         given, y = y, column("y", [] if y is None else y)
         if given is not None and len(y) != n_rows:

@@ -27,22 +27,18 @@ from sklearn_onlineem.families.capabilities import Marginals
 class RowsInput(ReadsLabels):
     """Reads rows as `fit`, `partial_fit` and `predict` take them.
 
-    The family checks the values, after `prepare` if that is given. First (`fresh`) data define the
-    `attributes` of the estimator, and its family if that is None. Rows of which nothing is
+    The family checks the values, which the estimator may have prepared. Rows of which nothing is
     observed are kept only if `keeps_unobserved`, as learning needs none.
     """
 
     infers = keeps_unobserved = False
-    form = None
     _has_gaps = _is_checked = False
 
-    def __init__(
-        self, estimator, family, fresh=False, n_components=1, prepare=None, takes_labels=False
-    ):
-        self._estimator, self._family, self._fresh = estimator, family, fresh
-        self._n_components, self._prepare = n_components, prepare
-        self._takes_labels, self._n_jobs = takes_labels, estimator.n_jobs
-        self.attributes, self._classes = {}, None
+    def __init__(self, estimator, fresh=False):
+        super().__init__(estimator, fresh)
+        if fresh:
+            self._family = estimator._family_before_data()
+        self._prepare = getattr(estimator, "_prepared", None)
 
     def read(self, X, y=None, sample_weight=None, classes=None):
         """Return rows, converted and checked, without those of weight 0."""
@@ -87,7 +83,7 @@ class RowsInput(ReadsLabels):
         """Combine converted rows with their weights and labels."""
         labels, classes = None, self._classes
         if y is not None or classes is not None:
-            labels = self._components(y, X.shape[0], self._n_components, classes)
+            labels = self._components(y, X.shape[0], classes)
         return Rows.unchecked(X, weight, labels, n_threads, self._has_gaps)
 
 
@@ -95,7 +91,7 @@ class RowsInput(ReadsLabels):
 class RowEstimator(FitTransformMixin, InformationCriteria, OnlineEM):
     """Base of the estimators whose samples are rows.
 
-    Subclasses define `_family`, or override `_input`.
+    Subclasses define `_family`, or have another `_reader`.
 
     Attributes
     ----------
@@ -103,11 +99,7 @@ class RowEstimator(FitTransformMixin, InformationCriteria, OnlineEM):
         Columns of the data.
     """
 
-    def _input(self, fresh=False):
-        family = self._family_before_data() if fresh else self.model_.family
-        n_components = getattr(self, "n_components", 1)
-        takes_labels = getattr(self, "semi_supervised", False)
-        return RowsInput(self, family, fresh, n_components, self._prepared, takes_labels)
+    _reader = RowsInput
 
     def _family_before_data(self):
         """Return the family, or None if the first data define it."""
@@ -181,7 +173,7 @@ class RowEstimator(FitTransformMixin, InformationCriteria, OnlineEM):
     def _log_likelihoods(self, X, *cut, **where):
         """Return log-likelihoods of the rows of which anything is observed."""
         seen = self._seen()
-        reader = seen._input()
+        reader = seen._reader(seen)
         reader.infers = True
         found, _ = seen._made("log_likelihood", X, *cut, reader=reader, **where)
         if not len(found):

@@ -24,6 +24,7 @@ from sklearn_onlineem._typing import (
 from sklearn_onlineem.em.stages.outliers import RunningQuantiles, repeated_quantile
 from sklearn_onlineem.estimators.fitted import PersistentState
 from sklearn_onlineem.estimators.parameters import (
+    ReadsData,
     available_if,
     estimator_has,
     fit_context,
@@ -92,7 +93,7 @@ _WHERE = ("lengths", "groups", "inputs")
 
 @naming_calls
 class AnomalyDetector(
-    PersistentState, OutlierMixin, MetaEstimatorMixin, BaseEstimator, Generic[Estimator]
+    ReadsData, PersistentState, OutlierMixin, MetaEstimatorMixin, BaseEstimator, Generic[Estimator]
 ):
     r"""Detect rows that a model finds unlikely, in data at hand or in a stream.
 
@@ -476,7 +477,7 @@ def _scores(estimator, X, where, per_sequence):
     if not hasattr(estimator, "score_rows"):
         return estimator.score_samples(X, **where), None
     scores = estimator.score_rows(X, **where)
-    reader = estimator._seen()._input()
+    reader = estimator._reader(estimator._seen())
     data = reader.read(X, **where)
     form, observed = reader.form, data.observed
     is_missing = np.zeros(data.n_rows, dtype=bool) if observed is None else ~observed

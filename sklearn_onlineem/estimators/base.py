@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from sklearn.base import DensityMixin
 
@@ -51,6 +51,7 @@ from sklearn_onlineem.estimators.threads import Locked, single_threaded_blas
 from sklearn_onlineem.estimators.validation import (
     ALL_DATA,
     INVALID,
+    Reader,
     converted,
     error_context,
     is_empty,
@@ -78,9 +79,8 @@ class OnlineEM(
 
     # ------------------------------------------------------------------ provided by a subclass
 
-    @abstractmethod
-    def _input(self, fresh=False):
-        """Return the input that reads data, for a new model if `fresh`, else for the fitted one."""
+    # The input that reads data.
+    _reader: ClassVar[type[Reader]]
 
     @abstractmethod
     def _start(self):
@@ -181,7 +181,7 @@ def _read(estimator, X, y, fresh=True, **where):
             f"{type(estimator).__name__}: fit starts anew, and does not use {names}, which were"
             " set. Initial values are parameters whose names end in '_init'."
         )
-    reader = estimator._input(fresh=not resumes and fresh)
+    reader = estimator._reader(estimator, fresh=not resumes and fresh)
     return reader, reader.read(X, y, **where), resumes
 
 
@@ -295,7 +295,8 @@ def rules_of(estimator):
             stream = Stream(schedule_of(estimator, state), solver.draws, StreamStarts(estimator))
             size = n_numbers(state.model)
     stages = [one for one in solver.stream_stages() if type(one).warning is not Stage.warning]
-    reader, told = estimator._input(fresh=fitted is None), (estimator.callbacks, estimator.verbose)
+    reader = estimator._reader(estimator, fresh=fitted is None)
+    told = estimator.callbacks, estimator.verbose
     return Rules(reader, solver, learn, stream, stages, *told, size)
 
 

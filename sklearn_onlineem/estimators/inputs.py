@@ -23,9 +23,9 @@ from sklearn_onlineem.estimators.validation import converted, error_context
 class InputsReader(SequencesInput):
     """Reads sequences and their inputs; subclasses put them side by side in `_sequences`."""
 
-    def __init__(self, *arguments, n_expected=None):
-        super().__init__(*arguments)
-        self.n_expected = n_expected  # None: any number.
+    def __init__(self, estimator, fresh=False):
+        super().__init__(estimator, fresh)
+        self.n_expected = estimator._n_inputs(fresh)  # None: any number.
 
     def read(
         self, X, y=None, lengths=None, groups=None, continues=False, sample_weight=None,
@@ -132,14 +132,15 @@ def _check_cut(lengths, expected):
 class TakesInputs:
     """Mixin of estimators of sequences whose methods take inputs beside X.
 
-    They define `_ahead_of`, from data, the inputs of rows to come, and the number of rows.
+    They define `_ahead_of`, from data, the inputs of rows to come, and the number of rows; and
+    `_n_inputs`, the number of inputs of first or later data, or None.
     """
 
     _where = ("inputs", "future_inputs")
 
     def _ahead(self, X, n_steps, future_inputs=None, **where):
         with error_context(self):
-            reader = self._input()
+            reader = self._reader(self)
             data = reader.read(X, **where)
             future = reader.future(future_inputs, n_steps, len(data))
             with single_threaded_blas(data.n_rows):

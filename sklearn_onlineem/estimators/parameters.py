@@ -233,11 +233,14 @@ _RAISED = dict.fromkeys(["fit", "fit_predict", "fit_transform"], _INVALID) | {
 }
 
 
+def _is_ours(thing):
+    return (thing.__module__ or "").startswith("sklearn_onlineem.")
+
+
 def _documented(method, signature):
     """Return the docstring of a method with what it does not say: arguments, result, errors."""
     summary, sections = _sections(method.__doc__)
-    is_ours = (method.__module__ or "").startswith("sklearn_onlineem.")
-    takes_X = is_ours and "X" in signature.parameters
+    takes_X = _is_ours(method) and "X" in signature.parameters
     if not takes_X or not ("Returns" in sections or signature.return_annotation == "Self"):
         return method.__doc__
     own = [n for n, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD][1:]
@@ -279,6 +282,15 @@ def naming_calls(cls: Method) -> Method:
             called = with_named_calls(source, names)
             setattr(cls, name, called if method is member else classmethod(called))
     return cls
+
+
+class ReadsData:
+    """Base of estimators whose methods hand on `where`: scikit-learn reads their signatures."""
+
+    def __init_subclass__(cls, **kwargs):
+        if _is_ours(cls):
+            naming_calls(cls)
+        super().__init_subclass__(**kwargs)
 
 
 def with_named_calls(method: Method, names: Sequence[str] | None = None) -> Method:
@@ -431,7 +443,7 @@ def estimator(cls: Estimator) -> Estimator:
     return naming_calls(cls)
 
 
-class Parameterised(BaseEstimator):
+class Parameterised(ReadsData, BaseEstimator):
     """Estimator whose parameters are declared here, and checked where they differ from defaults."""
 
     @classmethod

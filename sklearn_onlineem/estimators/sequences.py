@@ -57,16 +57,7 @@ _BATCH_ROWS, _FEWEST_STEPS, _MOST_STEPS, _FEWEST_IN_BATCH = 1000, 20, 50, 10
 
 
 class SequencesInput(ReadsLabels):
-    """Reads sequences in all forms of the user; `form` is that of the last.
-
-    The family checks the values, and first (`fresh`) data define the `attributes` of the estimator,
-    and its family if that is None.
-    """
-
-    def __init__(self, estimator, family, fresh=False, n_states=1, takes_labels=False):
-        self._estimator, self._family, self._fresh = estimator, family, fresh
-        self._n_states, self._takes_labels = n_states, takes_labels
-        self.attributes, self.form = {}, None
+    """Reads sequences in all forms of the user; the family checks the values."""
 
     def read(
         self, X, y=None, lengths=None, groups=None, continues=False, sample_weight=None,
@@ -81,8 +72,8 @@ class SequencesInput(ReadsLabels):
             X, labels = self.form.X, None
             if classes is not None or (y is not None and self._takes_labels):
                 y = None if y is None else self.form.flat(y)
-                labels = self._components(y, X.shape[0], self._n_states, classes)
-            n_threads = threads_for(self._estimator.n_jobs, X.size * self._n_states)
+                labels = self._components(y, X.shape[0], classes)
+            n_threads = threads_for(self._n_jobs, X.size * self._n_components)
             data = self._sequences(Rows.unchecked(X, None, labels, n_threads))
             if sample_weight is not None:
                 weight = self.form.weights(sample_weight)
@@ -152,6 +143,7 @@ class SequenceEstimator(
     batch_size: int | str = parameter(default="auto", valid=[COUNT, AUTO])
     n_init: int = parameter(default=1, valid=[COUNT])
 
+    _reader = SequencesInput
     _online = OnlineDefaults(tol=1e-2)
     _where = ("lengths", "groups")
 

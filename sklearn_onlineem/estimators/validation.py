@@ -289,6 +289,23 @@ def check_values(data, family, first=True):
         raise ValueError("X has nothing but NaN.")
 
 
+class Reader:
+    """Base of the inputs: they read data for a new model (`fresh`), or for the fitted one.
+
+    First data define the `attributes` of the estimator, and its family if that is None. `form` is
+    that of the last sequences.
+    """
+
+    form = None
+
+    def __init__(self, estimator, fresh=False):
+        model = None if fresh else estimator._fitted.state.model
+        self._estimator, self._fresh, self._n_jobs = estimator, fresh, estimator.n_jobs
+        self._family, self.attributes = getattr(model, "family", None), {}
+        self._n_components = getattr(estimator if fresh else model, "n_components", 1)
+        self._takes_labels = getattr(estimator, "semi_supervised", False)
+
+
 # Beginnings of scikit-learn's messages on X, and what replaces them. It prints whole arrays, and
 # recommends supervised models.
 _PLAINER = {

@@ -35,7 +35,6 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
 from sklearn_onlineem.estimators.parameters import AUTO, COUNT, POSITIVE, estimator, parameter
 from sklearn_onlineem.estimators.sequences import (
     SequenceEstimator,
-    SequencesInput,
     is_one,
     observed_rows,
 )
@@ -157,10 +156,6 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     @abstractmethod
     def _family(self):
         """Return the family of the emissions, not yet bound to data."""
-
-    def _input(self, fresh=False):
-        family = None if fresh else self.model_.family
-        return SequencesInput(self, family, fresh, self.n_components, self.semi_supervised)
 
     def _initialiser(self):
         return HiddenMarkovInitialiser.of(self)

@@ -183,11 +183,11 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
 
     _n_lags = FittedAttribute[int]("How many earlier rows the fitted model takes.")
 
-    def _input(self, fresh=False):
-        family = None if fresh else self.model_.family
-        n_inputs = None if fresh else family.n_inputs - self._n_lags * self.n_features_in_
-        how = fresh, self.n_components, self.semi_supervised
-        return RegressionHMMReader(self, family, *how, n_expected=n_inputs)
+    _reader = RegressionHMMReader
+
+    def _n_inputs(self, fresh):
+        n_lagged = None if fresh else self._n_lags * self.n_features_in_
+        return None if fresh else self.model_.family.n_inputs - n_lagged
 
     def _family(self, n_inputs=1):
         if self.response == "gaussian":
@@ -283,7 +283,7 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
         n, is_nested = int(n_sequences or 1), n_sequences is not None
         with error_context(self):
             model, rng, n_features = seen.model_, generator(seen), seen.n_features_in_
-            form = seen._input().form_of(inputs, np.float64)
+            form = seen._reader(seen).form_of(inputs, np.float64)
             lengths, known = np.full(n, int(n_samples)), None
             if form is not None:
                 if not isinstance(model.termination, GivenLength):

@@ -44,6 +44,12 @@ _ARRAY = [None, Real, "array-like"]
 class KalmanReader(InputsReader):
     """Reads sequences; each row has the inputs of the one before, and its own, if there are any."""
 
+    def __init__(self, estimator, fresh=False):
+        super().__init__(estimator, fresh)
+        self._family = Gaussian()  # It only checks the rows.
+        if fresh:
+            self._n_components = estimator._system().sizes["k"]
+
     def _end(self):
         # The inputs of the last row of a sequence that goes on stand beside its state.
         end = super()._end()
@@ -270,11 +276,10 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
             frozenset(varying),
         )
 
-    def _input(self, fresh=False):
-        model = None if fresh else self._fitted.state.model
-        sizes = self._system().sizes if fresh else {"k": model.n_components, "m": model.n_inputs}
-        # The family only checks the rows. States have no labels.
-        return KalmanReader(self, Gaussian(), fresh, sizes["k"], n_expected=sizes.get("m"))
+    _reader = KalmanReader
+
+    def _n_inputs(self, fresh):
+        return self._system().sizes.get("m") if fresh else self._fitted.state.model.n_inputs
 
     def _initialiser(self):
         return SystemInitialiser(self._system(), self.init, self._prior)
@@ -502,7 +507,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
             parts = [means @ outputs.T, np.einsum("di,nij,dj->nd", outputs, covariances, outputs)]
             if name == "inputs":
                 cut = {"lengths": lengths, "groups": where.get("groups")}
-                known = seen._input().form_of(where.get("inputs"), np.float64, **cut)
+                known = seen._reader(seen).form_of(where.get("inputs"), np.float64, **cut)
                 parts[0] = known.X @ seen.observation_input_weights_.T
             parts[1] = np.maximum(parts[1], 0.0)
             parts = [part[:, 0] if len(unit) == 1 else part for part in parts]
@@ -613,7 +618,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
         """
         seen = self._seen()
         with error_context(self):
-            form = seen._input().form_of(inputs, np.float64)
+            form = seen._reader(seen).form_of(inputs, np.float64)
         if form is None:
             return super().sample(n_samples, n_sequences=n_sequences)
         with error_context(self), single_threaded_blas(form.offsets[-1]):

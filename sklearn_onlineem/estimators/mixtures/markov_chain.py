@@ -249,6 +249,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
     n_symbols: int | None = parameter(default=None, valid=[None, COUNT], structural=True)
 
+    _reader = ChainsInput
     _takes = frozenset({"sparse", "positive", "symbols"})
     _where = ("lengths", "groups")
 
@@ -257,12 +258,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
     def _family(self):
         return MarkovChain()
-
-    def _input(self, fresh=False):
-        family = self._family() if fresh else self.model_.family
-        return ChainsInput(
-            self, family, fresh, self.n_components, takes_labels=self.semi_supervised
-        )
 
     _sizes = {"k": "n_components", "s": "n_symbols"}
     means_ = replace(BaseMixture.means_, parts="lengths startprob transmat")

@@ -27,18 +27,10 @@ from sklearn_onlineem.estimators.validation import INVALID, check_complete, rais
 from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 
-class _AnyFamily:
-    """Takes all rows: those of inputs and outputs have no other bounds."""
-
-    def check(self, X):
-        pass
-
-
 class RegressionInput(RowsInput):
     """Reads inputs and targets, which models take side by side."""
 
-    def __init__(self, estimator, fresh=False):
-        super().__init__(estimator, _AnyFamily(), fresh, estimator.n_components, takes_labels=True)
+    _takes_labels = True
 
     def inputs(self, X):
         """Return inputs alone, converted and checked."""
@@ -149,8 +141,10 @@ class RegressionMixture(
 
     _where = ("y",)
 
-    def _input(self, fresh=False):
-        return RegressionInput(self, fresh)
+    _reader = RegressionInput
+
+    def _family_before_data(self):
+        return self._family()
 
     def _initialiser(self):
         return RegressionInitialiser.of(self)

@@ -11,6 +11,7 @@ from sklearn_onlineem._python import ours
 from sklearn_onlineem.data.strings import StringPairs, Strings
 from sklearn_onlineem.estimators.threads import threads_for
 from sklearn_onlineem.estimators.validation import (
+    Reader,
     check_in_memory,
     checked_weight,
     error_context,
@@ -160,16 +161,12 @@ def _unlike(expected, value):
     )
 
 
-class PairsInput:
+class PairsInput(Reader):
     """Reads pairs of strings as codes of symbols.
 
     First (`fresh`) pairs define the `attributes` of the estimator: its alphabet, unless that is
     given.
     """
-
-    def __init__(self, estimator, fresh=False):
-        self._estimator, self._fresh = estimator, fresh
-        self.attributes, self.form = {}, None
 
     def read(self, X, y=None, sample_weight=None):
         """Return pairs, converted and checked, without those of weight 0."""
@@ -184,7 +181,7 @@ class PairsInput:
             codes = SymbolCodes(known)
             sources, targets = codes.encode(sources), codes.encode(targets)
         n_cells = (sources.lengths + 1.0) @ (targets.lengths + 1.0)
-        n_threads = threads_for(self._estimator.n_jobs, n_cells)
+        n_threads = threads_for(self._n_jobs, n_cells)
         # Unknown symbols share one more place.
         return StringPairs(sources, targets, n_threads, len(known) + 1, weight)
 

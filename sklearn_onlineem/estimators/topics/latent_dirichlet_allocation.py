@@ -34,6 +34,7 @@ from sklearn_onlineem.estimators.parameters import (
     parameter,
 )
 from sklearn_onlineem.estimators.validation import (
+    Reader,
     check_complete,
     checked_labels,
     checked_lengths,
@@ -73,8 +74,9 @@ class DocumentsInput(RowsInput):
     array of shape (n_documents, n_components), nonzero for allowed topics.
     """
 
-    def __init__(self, estimator, fresh, n_components, reads_topics):
-        super().__init__(estimator, self, fresh, n_components, takes_labels=reads_topics)
+    def __init__(self, estimator, fresh=False):
+        Reader.__init__(self, estimator, fresh)
+        self._family, self._prepare = self, None
 
     def check(self, X):
         """Raise ValueError unless values are counts of words, as families check rows."""
@@ -364,14 +366,11 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
     _takes = frozenset({"sparse", "positive"})
+    _reader = DocumentsInput
     _handles_missing = False
     _online = OnlineDefaults(eta0=1.0)
 
     # ------------------------------------------------------------------------------- composition
-
-    def _input(self, fresh=False):
-        n_components = self.n_components if fresh else self.model_.n_components
-        return DocumentsInput(self, fresh, n_components, self.semi_supervised)
 
     def _start(self):
         return TopicInitialiser(self)
@@ -482,7 +481,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     # ---------------------------------------------------------------------------------- inference
 
     def _documents(self, X):
-        reader = self._input()
+        reader = self._reader(self)
         reader.infers = True
         return reader.read(X)
 
