@@ -32,16 +32,16 @@ from sklearn_onlineem.estimators.base import OnlineEM
 # With Python 3.11; its successors run comprehensions in place, which makes fewer functions. A fit
 # ends by a certificate, for which it needs coordinates: 79 functions in 4 files.
 LIMITS = {
-    "GaussianHMM.fit, functions": 306,
+    "GaussianHMM.fit, functions": 307,
     "GaussianHMM.fit, files": 42,
     "GaussianHMM.fit, depth": 19,
     "GaussianMixture.partial_fit, steady, functions": 52,
     "GaussianMixture.partial_fit, steady, files": 17,
     "GaussianMixture.partial_fit, steady, depth": 12,
-    "members of OnlineEM": 67,
+    "members of OnlineEM": 68,
     "Python files": 209,
-    "Python code": 31_899,
-    "Python docstrings": 14_744,
+    "Python code": 31_900,
+    "Python docstrings": 14_745,
     "kernel files": 56,
     "kernel code": 14_997,
     "public names": 110,

@@ -131,7 +131,7 @@ def _fit(pair):
 
 def objective(estimator, data):
     """Return what batch EM maximises, in nats of all rows."""
-    data, state = estimator._reader(estimator).read(**data), estimator._fitted.state
+    data, state = estimator._input().read(**data), estimator._fitted.state
     size = state.size_of(data)
     prior = state.prior_terms(size, size / data.total_weight)
     evidence, log_likelihood = state.model.e_step(data)

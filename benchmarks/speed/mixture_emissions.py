@@ -45,7 +45,7 @@ def against(kind, lengths):
     ours = GMMHMM(N_STATES, n_mix=N_MIX, covariance_type=kind, reg_covar=0.0, prior=None)
     for attribute, value in given.items():
         setattr(ours, attribute, value)
-    data = ours._reader(ours).read(X, lengths=lengths)
+    data = ours._input().read(X, lengths=lengths)
     mine = partial(batch_step, ours.model_, data)
     theirs = hmm.GMMHMM(N_STATES, N_MIX, covariance_type=kind, n_iter=1, tol=0.0, init_params="",
                         implementation="scaling")  # fmt: skip

@@ -15,7 +15,7 @@ def model_and_data(estimator, X, **where):
         )
     seen = estimator._seen()
     with error_context(seen):
-        return seen.model_, seen._reader(seen).read(X, **where)
+        return seen.model_, seen._input().read(X, **where)
 
 
 def prior_of(estimator):

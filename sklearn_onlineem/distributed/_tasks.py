@@ -127,7 +127,7 @@ def extent(data):
 def prepare(estimator, number, first, names, *values):
     """Return the data of a shard as kernels take them; its rows are numbered from `first`."""
     with error_context(number):
-        reader = estimator._reader(estimator)
+        reader = estimator._input()
         data = reader.read(**dict(zip(names, values, strict=True)))
         if reader.attributes:
             raise ValueError("y has labels, and no shard with labels is enough to start from.")

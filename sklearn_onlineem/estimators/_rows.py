@@ -173,7 +173,7 @@ class RowEstimator(FitTransformMixin, InformationCriteria, OnlineEM):
     def _log_likelihoods(self, X, *cut, **where):
         """Return log-likelihoods of the rows of which anything is observed."""
         seen = self._seen()
-        reader = seen._reader(seen)
+        reader = seen._input()
         reader.infers = True
         found, _ = seen._made("log_likelihood", X, *cut, reader=reader, **where)
         if not len(found):

@@ -285,7 +285,7 @@ class TakesPrior:
         """
         seen = self._seen()
         with error_context(self):
-            data = seen._reader(seen).read(X, y, sample_weight=sample_weight, **where)
+            data = seen._input().read(X, y, sample_weight=sample_weight, **where)
             model, prior = seen.model_, resumed(seen).prior
             with single_threaded_blas(data.n_rows):
                 log_likelihood = data.total_weight * model.e_step(data)[1]

@@ -477,7 +477,7 @@ def _scores(estimator, X, where, per_sequence):
     if not hasattr(estimator, "score_rows"):
         return estimator.score_samples(X, **where), None
     scores = estimator.score_rows(X, **where)
-    reader = estimator._reader(estimator._seen())
+    reader = estimator._seen()._input()
     data = reader.read(X, **where)
     form, observed = reader.form, data.observed
     is_missing = np.zeros(data.n_rows, dtype=bool) if observed is None else ~observed

@@ -79,8 +79,12 @@ class OnlineEM(
 
     # ------------------------------------------------------------------ provided by a subclass
 
-    # The input that reads data.
+    # Class of `_input`.
     _reader: ClassVar[type[Reader]]
+
+    def _input(self, fresh=False):
+        """Return the input that reads data, for a new model if `fresh`, else for the fitted one."""
+        return self._reader(self, fresh)
 
     @abstractmethod
     def _start(self):
@@ -181,7 +185,7 @@ def _read(estimator, X, y, fresh=True, **where):
             f"{type(estimator).__name__}: fit starts anew, and does not use {names}, which were"
             " set. Initial values are parameters whose names end in '_init'."
         )
-    reader = estimator._reader(estimator, fresh=not resumes and fresh)
+    reader = estimator._input(fresh=not resumes and fresh)
     return reader, reader.read(X, y, **where), resumes
 
 
@@ -295,8 +299,7 @@ def rules_of(estimator):
             stream = Stream(schedule_of(estimator, state), solver.draws, StreamStarts(estimator))
             size = n_numbers(state.model)
     stages = [one for one in solver.stream_stages() if type(one).warning is not Stage.warning]
-    reader = estimator._reader(estimator, fresh=fitted is None)
-    told = estimator.callbacks, estimator.verbose
+    reader, told = estimator._input(fresh=fitted is None), (estimator.callbacks, estimator.verbose)
     return Rules(reader, solver, learn, stream, stages, *told, size)
 
 

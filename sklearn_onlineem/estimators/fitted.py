@@ -470,7 +470,7 @@ class FittedState(PersistentState):
         """Return what a method of the model makes of data, and the form of these if sequences."""
         seen = self._seen()
         if reader is None:
-            reader = seen._reader(seen)
+            reader = seen._input()
             reader.infers = reader.keeps_unobserved = True
         first = dict(zip(arguments_beside(type(self)), cut, strict=False)) if cut else {}
         data = reader.read(X, **first, **where)

@@ -140,7 +140,7 @@ class TakesInputs:
 
     def _ahead(self, X, n_steps, future_inputs=None, **where):
         with error_context(self):
-            reader = self._reader(self)
+            reader = self._input()
             data = reader.read(X, **where)
             future = reader.future(future_inputs, n_steps, len(data))
             with single_threaded_blas(data.n_rows):

@@ -296,14 +296,14 @@ class Reader:
     that of the last sequences.
     """
 
-    form = None
+    form, _takes_labels = None, False
 
     def __init__(self, estimator, fresh=False):
         model = None if fresh else estimator._fitted.state.model
         self._estimator, self._fresh, self._n_jobs = estimator, fresh, estimator.n_jobs
         self._family, self.attributes = getattr(model, "family", None), {}
         self._n_components = getattr(estimator if fresh else model, "n_components", 1)
-        self._takes_labels = getattr(estimator, "semi_supervised", False)
+        self._takes_labels = getattr(estimator, "semi_supervised", self._takes_labels)
 
 
 # Beginnings of scikit-learn's messages on X, and what replaces them. It prints whole arrays, and

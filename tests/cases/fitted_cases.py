@@ -67,7 +67,7 @@ class Still:
 
     @property
     def data(self):
-        return self.estimator._reader(self.estimator).read(self.X)
+        return self.estimator._input().read(self.X)
 
     @property
     def place(self):

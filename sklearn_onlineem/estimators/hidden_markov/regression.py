@@ -283,7 +283,7 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
         n, is_nested = int(n_sequences or 1), n_sequences is not None
         with error_context(self):
             model, rng, n_features = seen.model_, generator(seen), seen.n_features_in_
-            form = seen._reader(seen).form_of(inputs, np.float64)
+            form = seen._input().form_of(inputs, np.float64)
             lengths, known = np.full(n, int(n_samples)), None
             if form is not None:
                 if not isinstance(model.termination, GivenLength):

@@ -507,7 +507,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
             parts = [means @ outputs.T, np.einsum("di,nij,dj->nd", outputs, covariances, outputs)]
             if name == "inputs":
                 cut = {"lengths": lengths, "groups": where.get("groups")}
-                known = seen._reader(seen).form_of(where.get("inputs"), np.float64, **cut)
+                known = seen._input().form_of(where.get("inputs"), np.float64, **cut)
                 parts[0] = known.X @ seen.observation_input_weights_.T
             parts[1] = np.maximum(parts[1], 0.0)
             parts = [part[:, 0] if len(unit) == 1 else part for part in parts]
@@ -618,7 +618,7 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
         """
         seen = self._seen()
         with error_context(self):
-            form = seen._reader(seen).form_of(inputs, np.float64)
+            form = seen._input().form_of(inputs, np.float64)
         if form is None:
             return super().sample(n_samples, n_sequences=n_sequences)
         with error_context(self), single_threaded_blas(form.offsets[-1]):

@@ -133,7 +133,7 @@ class CompoundDirichlet(OneToOneFeatureMixin, TakesPrior, RowEstimator):
             Rows add up to 1.
         """
         seen = self._seen()
-        data, model = seen._reader(seen).read(X), seen.model_
+        data, model = seen._input().read(X), seen.model_
         return model.family.posterior_mean(model.parameters, data.X)
 
     def sample(self, n_samples: int = 1, lengths: ArrayLike | None = None) -> Floats:

@@ -428,7 +428,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
             )
 
     def _distances(self, X, kind):
-        data, model = self._reader(self).read(X), self.model_
+        data, model = self._input().read(X), self.model_
         return -(model.best_log_probability if self._is_best(kind) else model.log_likelihood)(data)
 
     def _is_best(self, kind):
@@ -495,7 +495,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         """
         seen = self._seen()
         seen._check_no_words(x, y)
-        data, model = seen._reader(seen).read([(x, y)]), seen.model_
+        data, model = seen._input().read([(x, y)]), seen.model_
         (x,), (y,) = pairs_of([(x, y)])
         known = model.operations.known
         log_weights = model.operations.weights(model.probabilities, log=True).substitutions

@@ -481,7 +481,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     # ---------------------------------------------------------------------------------- inference
 
     def _documents(self, X):
-        reader = self._reader(self)
+        reader = self._input()
         reader.infers = True
         return reader.read(X)
 
