@@ -271,15 +271,15 @@ def naming_calls(cls: Method) -> Method:
         method = member.__func__ if isinstance(member, classmethod) else member
         if not (is_public and is_ours and inspect.isfunction(method)):
             continue
-        # They may be those of what it wraps.
-        is_named = getattr(method, "names_calls", None) is method
-        source, names = method.source if is_named else method, None
+        # Attributes of what it wraps are its own, too.
+        source, names = getattr(method, "source", method), None
         # To inspect signatures takes longer.
         code = inspect.unwrap(source).__code__
         if code.co_flags & inspect.CO_VARKEYWORDS and "where" in code.co_varnames:
             names = arguments_beside(cls, name)
-        if not is_named or method.where != names:
-            called = with_named_calls(source, names)
+        is_same = getattr(method, "where", None) == names
+        if not (is_same and getattr(method, "names_calls", None) is method):
+            called = with_named_calls(method if is_same else source, names)
             setattr(cls, name, called if method is member else classmethod(called))
     return cls
 
@@ -325,7 +325,7 @@ def with_named_calls(method: Method, names: Sequence[str] | None = None) -> Meth
         raise TypeError(refusal)
 
     called.__doc__, called.names_calls = _documented(method, signature), called
-    called.source, called.where = method, names
+    called.source, called.where = getattr(method, "source", method), names
     if names is not None:
         called.__signature__ = signature
     return called
