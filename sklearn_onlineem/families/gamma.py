@@ -81,7 +81,10 @@ class _PositiveData(ExponentialColumns):
     def check(self, X: Floats) -> None:
         check_non_negative(X)
         if not X.all():
-            raise ValueError("Gamma data must be above 0, but there are zeros.")
+            raise ValueError(
+                "Gamma data must be above 0, but there are zeros: replace them by a small number, as"
+                " GammaMixture(zero_value=1e-6) does."
+            )
 
 
 def _part(place, kind, put):

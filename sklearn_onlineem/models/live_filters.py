@@ -83,8 +83,8 @@ class _LiveFilter(Loaded):
         Raises
         ------
         ValueError
-            As `forecast` of the estimator; if lags were never all observed, or no row was, where
-            the start is diffuse.
+            As `forecast` of the estimator; if lags were not all observed since the filter began,
+            or no row was, where the start is diffuse.
         """
         name = "live_filter().forecast"
         if isinstance(n_steps, bool) or not isinstance(n_steps, Integral) or n_steps < 1:
@@ -180,12 +180,17 @@ class StateFilter(_LiveFilter):
         """Take the next row X, in data, and return the new distribution."""
         family = self._model.family
         if are_ready(X, X.shape[1]):
-            family.check(data.X)
+            try:
+                family.check(data.X)
+            except ours(ValueError) as error:
+                raise type(error)(f"{_NAME}: {error}") from None
         elif not _missing(X).all() and not isinstance(family, Marginals):
             raise ValueError(f"{_NAME}: {family} does not accept rows with some values missing.")
         end = self._model.filtered_end(data)
         if end is None:
-            raise ValueError("The row is impossible under the model after the rows before it.")
+            raise ValueError(
+                f"{_NAME}: the row is impossible under the model after the rows before it."
+            )
         self._end = end
         self.n_steps += 1
         return self.probabilities

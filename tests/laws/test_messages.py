@@ -750,7 +750,8 @@ KalmanFilter(transition_input_weights=np.ones((1, 3))).fit(X, inputs=U) ->
 KalmanFilter(observation_input_weights=np.ones((3, 1))).fit(X, inputs=U) ->
     observation_input_weights of .* of shape \(2, 1\)
 KalmanFilter(params={'transition_input_weights': np.eye(2, dtype=bool)}).fit(X, inputs=U) -> params
-KalmanFilter(solver='stochastic').fit(X, inputs=U) -> states are not drawn where there are inputs
+getattr(KalmanFilter(solver='stochastic'), each)(X, inputs=U) for each in LEARN ->
+    states are not drawn where there are inputs
 getattr(system().fit(X), each)(X, inputs=U) for each in ('score', 'filter', 'partial_fit') ->
     inputs have 1 columns, but 0 are expected
 getattr(system(prior={each[0]: {each[1]: 5.0}}), each[2])(X)
@@ -800,6 +801,9 @@ each[0].fit(X).sample(3, n_sequences=each[1])
     (GaussianHMM|KalmanFilter).* (too large|must be a whole number from 1 up to)
 system().fit(X).filter_update(X[0]) -> KalmanFilter: .*both
 KalmanFilter().live_filter() -> NotFittedError: KalmanFilter
+PoissonHMM(max_iter=1).fit((X**2).round()).live_filter().update([-1.0, 0.0]) ->
+    live_filter\(\).update: Negative values
+HMM(family='gamma').fit(0.0 * X) -> HMM: .*zeros: replace them by .*GammaMixture
 system().fit(X).live_filter().update(['a', 'b']) -> live_filter.*: a row must have numbers: .*'a'
 system().fit(X).forecast(X, n_steps=each) for each in (2**63 - 1, 10**30, 10**16) ->
     n_steps (is too large|of KalmanFilter must be)

@@ -15,6 +15,7 @@ from sklearn_onlineem.em.solvers.online import averaged, of_average
 from sklearn_onlineem.em.stages.base import Stream
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.models.capabilities import SampledChains
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Stochastic"]
 
@@ -59,6 +60,13 @@ class Stochastic(Solver):
 
     def __post_init__(self):
         check_count("average_from", self.average_from, optional=True)
+
+    def start(
+        self, state: State, data: Observations, pseudo_statistics: Statistics | None, n_passes: int
+    ) -> State:
+        # A start takes expectations, and the next steps draw.
+        state.model.e_step(data[:1], rng=state.rng())
+        return super().start(state, data, pseudo_statistics, n_passes)
 
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
         state, forgetting = progress.state, Stream(lambda t: math.inf)

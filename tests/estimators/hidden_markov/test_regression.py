@@ -188,6 +188,26 @@ def test_live_filters_forecast_from_lags_that_are_missing(durations, rng):
             fresh.forecast(inputs=[[0.0]])
 
 
+@pytest.mark.parametrize("response", ["gaussian", "poisson"])
+def test_live_filters_go_on_from_streams_that_ended_in_a_gap(response, rng):
+    X, u, _ = switching(rng, 60)
+    X = X if response == "gaussian" else np.abs(X).round()
+    hmm = RegressionHMM(2, lags=2, response=response, random_state=0).fit(X, inputs=u)
+    X[[5, 17, 19]] = np.nan
+    hmm.set_params(solver="online", schedule=lambda t: 1e-12)
+    for cut in (slice(0, 6), slice(6, 18), slice(18, 20)):
+        hmm.partial_fit(X[cut], inputs=u[cut], continues=True)
+    live, whole = hmm.live_filter(continues=True), hmm.live_filter()
+    for row, value in zip(X[:20], u, strict=False):
+        whole.update(row, inputs=[value])
+    with pytest.raises(ValueError, match="knows no 2 observed rows"):
+        live.forecast(inputs=[[0.0]])
+    for row, value in zip(X[20:22], u[20:], strict=False):
+        assert_allclose(live.update(row, [value]), whole.update(row, [value]), atol=1e-6)
+    ours, theirs = (one.forecast(3, inputs=u[:3, None]) for one in (live, whole))
+    assert_allclose(ours, theirs, rtol=1e-6)
+
+
 def test_forecasts_where_the_last_lags_are_missing(rng):
     hmm, X, u = known(rng, 2, 1), rng.normal(size=(6, P)), rng.normal(size=(9, 1))
     X[4] = np.nan
