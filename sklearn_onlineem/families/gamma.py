@@ -82,8 +82,8 @@ class _PositiveData(ExponentialColumns):
         check_non_negative(X)
         if not X.all():
             raise ValueError(
-                "Gamma data must be above 0, but there are zeros: replace them by a small number, as"
-                " GammaMixture(zero_value=1e-6) does."
+                "Gamma data must be above 0, but there are zeros: replace them by a small number,"
+                " as GammaMixture(zero_value=1e-6) does."
             )
 
 
