@@ -18,7 +18,7 @@ from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.stopping import never
 from sklearn_onlineem.models.capabilities import SplitsAndMerges
 
-# Chosen by benchmarks/real_data/split_merge.py; what they are is told below.
+# Chosen by benchmarks/real_data/split_merge.py (benchmarks/README.md); what they are is told below.
 _COMPONENTS, _MANY_ROWS, _FEW_VALUES, _TURNS, _BATCHES = 5, 16_000, 10, 6, 8
 
 
