@@ -124,11 +124,20 @@ def require(holds, name, what, value):
         raise ValueError(f"{name} must be {what}, got {value!r}.")
 
 
+def check_squares(name, values):
+    """Raise ValueError if squares of data overflow."""
+    with np.errstate(over="ignore"):
+        is_finite = np.isfinite(np.square(values).sum())
+    if not is_finite:
+        what = f"values whose squares overflow {values.dtype}"
+        raise ValueError(f"{name} can't have {what}; rescale the data.")
+
+
 def finite_start(name, values, shape, largest=_LARGEST_START):
     """Return a copy of a start value as kernels take it, checked for shape and size."""
     try:
         values = np.array(values, dtype=np.float64, order="C")
-    except ours(TypeError, ValueError) as error:
+    except ours(OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numbers of shape {shape}: {error}") from error
     if values.shape != shape:
         raise ValueError(f"{name} must be finite and of shape {shape}, got shape {values.shape}.")

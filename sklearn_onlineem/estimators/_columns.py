@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
+from sklearn_onlineem._checks import require
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.fitted import fitted_property
@@ -415,10 +416,8 @@ def _member(name, value):
     if isinstance(value, Family):
         return value
     known = {**FAMILIES, **_SHORT}
-    if not isinstance(value, str) or value not in known:
-        raise ValueError(
-            f"family has {value!r} for {name!r}, which must be a Family or one of {sorted(known)}."
-        )
+    is_known = isinstance(value, str) and value in known
+    require(is_known, f"family of {name!r}", f"a Family or one of {sorted(known)}", value)
     return known[value]
 
 

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem._checks import LARGEST, finite_start, require
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import RandomState
 from sklearn_onlineem._values import average, checksum, differences
@@ -186,10 +187,9 @@ def combine_estimators(
     estimators = _checked_members(estimators, base)
     if weights is not None:
         weights = _checked_weights(weights, len(estimators))
-    if method not in _METHODS:
-        raise ValueError(f"method must be one of {sorted(_METHODS)}, got {method!r}.")
-    if not isinstance(align, bool | np.bool_) and align != "auto":
-        raise ValueError(f"align must be True, False or 'auto', got {align!r}.")
+    require(method in _METHODS, "method", f"one of {sorted(_METHODS)}", method)
+    is_valid = isinstance(align, bool | np.bool_) or align == "auto"
+    require(is_valid, "align", "True, False or 'auto'", align)
     named = np.array(["classes_" in one._fitted.attributes for one in estimators])
     named &= [not awaits_labels(estimator) for estimator in estimators]
     renumbers = False if named.all() and align == "auto" else align
@@ -635,18 +635,9 @@ def _mismatches(estimator, first):
 
 
 def _checked_weights(weights, n):
-    try:
-        weights = np.asarray(weights, dtype=np.float64)
-    except (OverflowError, TypeError, ValueError):
-        raise ValueError(
-            f"weights must be finite numbers, one for each estimator, got {weights!r:.200}."
-        ) from None
-    if weights.shape != (n,):
-        raise ValueError(
-            f"weights must be of shape ({n},), one for each estimator, got shape {weights.shape}."
-        )
-    if not (np.isfinite(weights).all() and weights.min() >= 0.0 and weights.any()):
-        raise ValueError(f"weights must be finite, not negative, and not all 0, got {weights}.")
+    weights = finite_start("weights", weights, (n,), LARGEST)
+    is_valid = weights.min() >= 0.0 and weights.any()
+    require(is_valid, "weights", "not negative, and not all 0", weights)
     # A power of two, which keeps all digits. Products below the normal numbers lose them.
     scaled = np.ldexp(weights, -np.frexp(weights.max())[1])
     return np.where(scaled < _SMALLEST_SHARE, 0.0, scaled)

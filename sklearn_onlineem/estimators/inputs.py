@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 from scipy.sparse import issparse
 
+from sklearn_onlineem._checks import check_squares, require
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.estimators.sequence_forms import (
@@ -72,10 +73,7 @@ class InputsReader(SequencesInput):
             )
         with np.errstate(over="ignore"):
             values = form.X.astype(dtype, copy=False)
-            if not np.isfinite(np.square(values).sum()):
-                raise ValueError(
-                    f"{name} have values whose squares overflow {dtype}; rescale them."
-                )
+        check_squares(name, values)
         return form._replace(X=values)
 
     def future(self, inputs, n_steps, n_sequences):
@@ -84,11 +82,9 @@ class InputsReader(SequencesInput):
         if form is None:
             return room("n_steps", (n_sequences, n_steps, 0))
         lengths = np.diff(form.offsets)
-        if len(lengths) != n_sequences or (lengths != n_steps).any():
-            raise ValueError(
-                f"future_inputs must have n_steps={n_steps} rows for each of {n_sequences}"
-                f" sequence(s) of X, got {lengths.tolist()}."
-            )
+        lengths, what = lengths.tolist(), f"n_steps={n_steps} rows for each of {n_sequences}"
+        fits = lengths == [n_steps] * n_sequences
+        require(fits, "future_inputs", f"{what} sequence(s) of X", lengths)
         return form.X.reshape(n_sequences, n_steps, -1)
 
     def _converted_inputs(self, name, inputs):

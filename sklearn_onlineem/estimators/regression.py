@@ -11,7 +11,7 @@ from sklearn.utils import check_array, check_consistent_length, get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem._checks import check_bool, check_count
+from sklearn_onlineem._checks import check_bool, check_count, check_squares
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.estimators.fitted import PersistentState, rollback
 from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
@@ -223,10 +223,7 @@ class MixtureRegressor(
             y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y", estimator=self
         )
         check_consistent_length(X, y)
-        with np.errstate(over="ignore"):
-            overflows = not np.isfinite(np.square(y).sum())
-        if overflows:
-            raise ValueError(f"y has values whose squares overflow {y.dtype}; rescale the targets.")
+        check_squares("y", y)
         return y.reshape(len(y), -1), y.ndim == 2
 
     # --------------------------------------------------------------------------------- inference

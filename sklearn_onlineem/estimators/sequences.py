@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
-from sklearn_onlineem._checks import check_bool, check_count
+from sklearn_onlineem._checks import check_bool, check_count, require
 from sklearn_onlineem._typing import Cut, Floats, FloatsOrList, IntegersOrList, SequenceData, Where
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.data.rows import Rows
@@ -79,13 +79,9 @@ class SequencesInput(ReadsLabels):
                 weight = self.form.weights(sample_weight)
                 if continues:
                     goes_on = not self._fresh and self._estimator._fitted.end is not None
-                    for one in weight[[0, -1] if goes_on else [-1]].tolist():
-                        if one != 1.0:
-                            raise ValueError(
-                                "sample_weight must be 1 for a sequence that goes on over several"
-                                " calls, as only whole sequences are repeated; with continues=True"
-                                f" got {one:g}."
-                            )
+                    ends = weight[[0, -1] if goes_on else [-1]]
+                    what = "1 for a sequence that goes on, as only whole ones are repeated"
+                    require((ends == 1.0).all(), "sample_weight", what, ends.tolist())
                 data = data.weighted(weight)[np.flatnonzero(weight)]
             family = self._estimator._family() if self._family is None else self._family
             check_values(data, family, self._fresh)

@@ -316,7 +316,7 @@ topics().doc_topic_prior_ = each for each in (0.0, [1.0, -1.0], [1.0, 1e30]) ->
     doc_topic_prior_ must be from 1e-20 to 1e
 topics().topic_word_prior_ = 1.0 -> AttributeError: topic_word_prior_
 # Edit distances.
-EditDistance().operations_ = {'match': 0.5, 'end': 0.5} -> operations_ must have match, mismatch
+EditDistance().operations_ = {'match': 0.5, 'end': 0.5} -> operations_ must be a dict of match
 EditDistance().operations_ = {**OPERATIONS, 'end': 0.5} -> operations_ must add up to 1
 EditDistance().deletion_probabilities_ = DELETIONS ->
     deletion_probabilities_ requires parametrization='full'

@@ -208,10 +208,10 @@ chain().fit(X, lengths=[20, 40], sample_weight=np.arange(60) < 50) ->
 system().partial_fit(X, groups=np.arange(60) % 2, sample_weight=np.arange(60) % 3) ->
     KalmanFilter: sample_weight differs between the rows of sequence 0
 chain().partial_fit(SEQUENCES, sample_weight=[1, 1, 2], continues=True) ->
-    GaussianHMM: sample_weight must be 1 for a sequence that goes on & got 2
+    GaussianHMM: sample_weight must be 1 for a sequence that goes on & 2.0\]
 system().partial_fit(X, continues=True).partial_fit(
     SEQUENCES, sample_weight=[0, 1, 1], continues=True) ->
-    KalmanFilter: sample_weight must be 1 for a sequence that goes on & got 0
+    KalmanFilter: sample_weight must be 1 for a sequence that goes on & \[0.0
 EditDistance().fit([('a', 'b')], sample_weight=[1, 2]) -> EditDistance: sample_weight
 EditDistanceClassifier(EditDistance().fit([('a', 'b')]), prefit=True).fit(
     ['a'], ['b'], sample_weight=[2]) -> EditDistanceClassifier: with prefit=True & sample_weight
@@ -326,7 +326,7 @@ EditDistance().fit([('a', 3)]) -> EditDistance & target of pair 0 of X, got int 
 EditDistance().fit([]) -> EditDistance & at least one pair
 # Merging.
 combine_estimators(mixture().fit(X)) -> TypeError: estimators must be a list & GaussianMixture
-combine_estimators([mixture().fit(X)] * 2, weights=[1, 10 ** 400]) -> weights must be finite
+combine_estimators([mixture().fit(X)] * 2, weights=[1, 10 ** 400]) -> weights must be numbers
 getattr(StreamPipeline([StandardScaler(), mixture()]), each)(X) for each in LEARN ->
     TypeError: StreamPipeline: steps must be a list of names and estimators, such as \[\('scaler'
 # Names of other libraries.
@@ -827,7 +827,7 @@ getattr(lines(), each)(TWO, [1.0, np.nan]) for each in ANSWERS ->
 getattr(lines(), each)(TWO, [1.0, np.inf]) for each in ANSWERS ->
     RegressionMixture & y contains infinity
 getattr(lines(), each)(TWO, [1.0, 1e200]) for each in ANSWERS ->
-    RegressionMixture & y has values whose squares overflow
+    RegressionMixture & y can't have values whose squares overflow
 getattr(lines(), each)(TWO, [1.0]) for each in ANSWERS ->
     RegressionMixture & y must have a row for each
 getattr(lines(), each)(TWO, np.ones((2, 1, 1))) for each in ANSWERS -> RegressionMixture & y

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem._checks import check_count
+from sklearn_onlineem._checks import check_count, require
 from sklearn_onlineem._typing import Cut, Floats, FloatsOrList, IntegersOrList, SequenceData, Where
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._known import Settable, fixed_entries, learnt_parts, with_masks
@@ -220,10 +220,9 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
         if lasting is None:
             return prior
         segments = excess(lasting, "durationprob_prior", model.table > 0)
-        if self.durations != "categorical" and np.min(segments) < 0.0:
-            raise ValueError(
-                f"durationprob_prior must be at least 1 with durations={self.durations!r}."
-            )
+        holds = self.durations == "categorical" or np.min(segments) >= 0.0
+        what = f"at least 1 with durations={self.durations!r}"
+        require(holds, "durationprob_prior", what, lasting)
         return replace(prior, durations=segments)
 
     # ------------------------------------------------------------------------------- fitted values
@@ -433,10 +432,8 @@ n_components)
         if algorithm == "map":
             posterior, form = self._made("posterior", X, *cut, **where)
             return float(posterior.max(axis=1).sum()), posterior.argmax(axis=1), form
-        if algorithm != "viterbi":
-            raise ValueError(
-                f"algorithm of {type(self).__name__} must be 'viterbi' or 'map', got {algorithm!r}."
-            )
+        name = f"algorithm of {type(self).__name__}"
+        require(algorithm == "viterbi", name, "'viterbi' or 'map'", algorithm)
         (states, log_probabilities), form = self._made("decoded", X, *cut, **where)
         return float(log_probabilities.sum()), states, form
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import xlogy
 
-from sklearn_onlineem._checks import above, relative_shares, shares
+from sklearn_onlineem._checks import above, relative_shares, require, shares
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.estimators._known import learnt_parts, with_start_values
 from sklearn_onlineem.estimators._start import (
@@ -156,10 +156,9 @@ def excess(concentration, name, possible):
     if concentration is None:
         return 0.0 * possible
     counts, shape = above(name, concentration, 0.0, np.shape(concentration)) - 1.0, possible.shape
-    if counts.ndim > len(shape) or any(
-        n not in (1, m) for n, m in zip(counts.shape[::-1], shape[::-1], strict=False)
-    ):
-        raise ValueError(f"{name} must be a number or of the shape {shape}, got {counts.shape}.")
+    pairs = zip(counts.shape[::-1], shape[::-1], strict=False)
+    fits = counts.ndim <= len(shape) and all(n in (1, m) for n, m in pairs)
+    require(fits, name, f"a number or of the shape {shape}", counts.shape)
     return counts * possible
 
 

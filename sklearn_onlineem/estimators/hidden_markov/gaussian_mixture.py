@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sklearn_onlineem._checks import above
+from sklearn_onlineem._checks import above, require
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import Settable, learnt_parts
 from sklearn_onlineem.estimators._start import TakesPrior
@@ -125,11 +125,9 @@ class GMMHMM(GaussianHMM):
         """Return a mask of all Gaussians, from one of them or of states."""
         if not isinstance(mask, np.ndarray):
             return mask
-        if mask.ndim == 2 and mask.shape[1] != self.n_mix:
-            raise ValueError(
-                f"params[{name!r}] must be of shape ({self.n_components},) or"
-                f" ({self.n_components}, n_mix={self.n_mix}), got {mask.shape}."
-            )
+        fits, n = mask.ndim == 1 or mask.shape[1] == self.n_mix, self.n_components
+        shapes = f"of shape ({n},) or ({n}, n_mix={self.n_mix})"
+        require(fits, f"params[{name!r}]", shapes, mask.shape)
         return np.repeat(mask, self.n_mix) if mask.ndim == 1 else mask.ravel()
 
     def _emission_prior(self, family, n_features):

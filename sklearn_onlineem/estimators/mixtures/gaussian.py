@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import StrOptions
 
+from sklearn_onlineem._checks import require
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.estimators._known import (
     Settable,
@@ -189,11 +190,9 @@ class GaussianMixture(BaseMixture):
             columns = range(X.shape[1]) if features is None else features
             columns = np.asarray(columns)
             is_valid = columns.ndim == 1 and np.issubdtype(columns.dtype, np.integer)
-            if not is_valid or len(np.intersect1d(columns, np.arange(X.shape[1]))) < len(columns):
-                top = X.shape[1] - 1
-                raise ValueError(
-                    f"features must be different columns, 0 to {top}, got {features!r:.60}."
-                )
+            is_valid &= len(np.intersect1d(columns, np.arange(X.shape[1]))) == columns.size
+            what = f"different columns, 0 to {X.shape[1] - 1}"
+            require(is_valid, "features", what, features)
             with single_threaded_blas(len(X)):
                 return conditional(seen.model_, X, columns)
 

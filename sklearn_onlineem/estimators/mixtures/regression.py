@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array
 
-from sklearn_onlineem._checks import check_bool
+from sklearn_onlineem._checks import check_bool, check_squares
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import RowsWithInputs
 from sklearn_onlineem.em.stages.memories import Memories
@@ -57,11 +57,7 @@ class RegressionInput(RowsInput):
         if y.ndim > 2 or len(y) != len(X):
             raise ValueError(f"y must have a row for each of the {len(X)} of X, got {y.shape}.")
         targets = y.reshape(len(y), -1)
-        with np.errstate(over="ignore"):
-            if not np.isfinite(np.square(targets).sum()):
-                raise ValueError(
-                    f"y has values whose squares overflow {y.dtype}; rescale the data."
-                )
+        check_squares("y", targets)
         if self._fresh:
             self.attributes["_y_is_column"] = y.ndim == 1
         elif targets.shape[1] != self._estimator._n_targets:

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem._checks import require
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.estimators.fitted import PersistentState
 from sklearn_onlineem.estimators.parameters import fit_context, naming_calls
@@ -125,10 +126,7 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         """
         with error_context(self):
             X, y = strings_of(X, "word {} of X"), strings_of(y, "word {} of y")
-            if len(X) != len(y) or len(X) == 0:
-                raise ValueError(
-                    f"X and y must have equal lengths above 0, got {len(X)} and {len(y)}."
-                )
+            _check_lengths(X, y)
             given = self.dictionary
             given = list(given) if hasattr(given, "__next__") else given
             words = y if given is None else strings_of(given, "word {} of dictionary")
@@ -191,14 +189,10 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         NotFittedError, ValueError
             If the estimator is not fitted, or X or y is invalid.
         """
+        found = self.predict(X)
         with error_context(self):
             y = strings_of(y, "word {} of y")
-        found = self.predict(X)
-        if len(found) != len(y) or len(y) == 0:
-            raise ValueError(
-                f"{type(self).__name__}: X and y must have equal lengths above 0, got"
-                f" {len(found)} and {len(y)}."
-            )
+            _check_lengths(found, y)
         return float(np.mean([a == b for a, b in zip(found, y, strict=True)]))
 
     def kneighbors(self, X: object, n_neighbors: int = 5) -> tuple[Floats, Integers]:
@@ -231,11 +225,9 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         fitted = self._fitted
         n_words = len(fitted.classes)
-        if not isinstance(n_neighbors, Integral) or not 1 <= n_neighbors <= n_words:
-            raise ValueError(
-                f"n_neighbors of {type(self).__name__} must be an integer in 1..{n_words}, got"
-                f" {n_neighbors!r}."
-            )
+        is_valid = isinstance(n_neighbors, Integral) and 1 <= n_neighbors <= n_words
+        name = f"n_neighbors of {type(self).__name__}"
+        require(is_valid, name, f"an integer in 1..{n_words}", n_neighbors)
         with error_context(self):
             words = SymbolCodes(fitted.codes).encode(strings_of(X, "word {} of X"))
         threads = partial(threads_for, fitted.edit_distance.n_jobs)
@@ -263,3 +255,8 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
+
+
+def _check_lengths(X, y):
+    sizes = len(X), len(y)
+    require(sizes[0] == sizes[1] > 0, "X and y", "of equal lengths above 0", sizes)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import StrOptions
 
-from sklearn_onlineem._checks import LARGEST, check_count, shares_as_given
+from sklearn_onlineem._checks import LARGEST, check_count, require, shares_as_given
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.batch import room
 from sklearn_onlineem.estimators._known import Settable
@@ -125,25 +125,19 @@ def by_kind(name, given, kinds, least):
     """Return a number for each kind of operation from a dict; `least` for those it lacks."""
     values = np.array([given.get(kind, least) for kind in kinds], dtype=np.float64)
     unknown = set(given) - set(kinds)
-    if unknown or not ((values >= least) & (values <= LARGEST)).all():
-        raise ValueError(
-            f"{name} must be finite numbers, from {least:g} to {LARGEST:g}, for"
-            f" {', '.join(kinds)}; got {given!r}."
-        )
+    are_valid = not unknown and ((values >= least) & (values <= LARGEST)).all()
+    what = f"finite numbers, from {least:g} to {LARGEST:g}, for {', '.join(kinds)}"
+    require(are_valid, name, what, given)
     return values
 
 
 def _of_all_kinds(name, given):
     """Return probabilities of all kinds of operations and the end from a dict, not yet scaled."""
-    if not isinstance(given, Mapping):
-        raise ValueError(
-            f"{name} must be a dict from {', '.join(KINDS)} to numbers, got {given!r}."
-        )
+    kinds = ", ".join(KINDS)
+    require(isinstance(given, Mapping), name, f"a dict from {kinds} to numbers", given)
     values = by_kind(name, given, KINDS, 0.0)
-    if set(given) != set(KINDS) or not 0.0 < values[-1] < values.sum():
-        raise ValueError(
-            f"{name} must have {', '.join(KINDS)}, with an end above 0 and an operation above 0."
-        )
+    is_whole = set(given) == set(KINDS) and 0.0 < values[-1] < values.sum()
+    require(is_whole, name, f"a dict of {kinds}, with an end and an operation above 0", given)
     return values
 
 
@@ -433,10 +427,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
     def _is_best(self, kind):
         kind = self.kind if kind is None else kind
-        if kind not in ("stochastic", "viterbi"):
-            raise ValueError(
-                f"kind of {type(self).__name__} must be 'stochastic' or 'viterbi', got {kind!r}."
-            )
+        is_known = kind in ("stochastic", "viterbi")
+        require(is_known, f"kind of {type(self).__name__}", "'stochastic' or 'viterbi'", kind)
         return kind == "viterbi"
 
     def pairwise(self, X: object, Y: object = None, kind: str | None = None) -> Floats:

@@ -13,7 +13,7 @@ from scipy.special import psi
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from sklearn_onlineem._checks import check_bool, check_count, relative_shares
+from sklearn_onlineem._checks import check_bool, check_count, relative_shares, require
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.data.documents import MOST_TOKENS, MOST_WORDS, Documents, are_counts
 from sklearn_onlineem.data.rows import Rows
@@ -210,10 +210,9 @@ def _sums(counts):
 
 def _put_alpha(model, alpha):
     alpha = np.full(model.n_components, alpha)
-    if not ((alpha >= _PRIORS.left) & (alpha <= _PRIORS.right)).all():
-        raise ValueError(
-            f"doc_topic_prior_ must be from {_PRIORS.left:g} to {_PRIORS.right:g}, got {alpha}."
-        )
+    least, most = _PRIORS.left, _PRIORS.right
+    is_valid = ((alpha >= least) & (alpha <= most)).all()
+    require(is_valid, "doc_topic_prior_", f"from {least:g} to {most:g}", alpha)
     return replace(model, alpha=alpha)
 
 
@@ -399,11 +398,8 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     def _validate_params(self):
         super()._validate_params()
-        if self.burn_in >= self.n_sweeps:
-            raise ValueError(
-                f"burn_in of {type(self).__name__} must be less than n_sweeps={self.n_sweeps}, got"
-                f" {self.burn_in}."
-            )
+        n, name = self.n_sweeps, f"burn_in of {type(self).__name__}"
+        require(self.burn_in < n, name, f"less than n_sweeps={n}", self.burn_in)
 
     def _learning(self, model):
         inference, learns_alpha = self._inference(), self.learn_doc_topic_prior
@@ -577,11 +573,9 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         if feature_names is None:
             feature_names = getattr(seen, "feature_names_in_", np.arange(seen.n_features_in_))
         feature_names = np.asarray(feature_names)
-        if feature_names.shape != (seen.n_features_in_,):
-            raise ValueError(
-                f"feature_names of {name}.top_words must be {seen.n_features_in_} names, got shape"
-                f" {feature_names.shape}."
-            )
+        shape, n_names = feature_names.shape, seen.n_features_in_
+        what = f"an array of {n_names} names"
+        require(shape == (n_names,), f"feature_names of {name}.top_words", what, shape)
         return [feature_names[words].tolist() for words in seen._top(n)]
 
     def _top(self, n):
@@ -622,9 +616,8 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         seen = self._seen()
         name = f"{type(self).__name__}.topic_coherence"
         check_count(f"n of {name}", n)
-        if not (isinstance(measure, str) and measure in _MEASURES):
-            known = list(_MEASURES)
-            raise ValueError(f"measure of {name} must be one of {known}, got {measure!r}.")
+        is_known = isinstance(measure, str) and measure in _MEASURES
+        require(is_known, f"measure of {name}", f"one of {list(_MEASURES)}", measure)
         X, means = seen._documents(X).X, []
         for words in seen._top(n):
             occurs = (X[:, words] > 0).astype(np.float64)
