@@ -538,57 +538,42 @@ def _checked_members(estimators, base):
         raise ValueError("combine_estimators needs at least one estimator.")
     first, named = estimators[0], {f"estimators[{i}]": one for i, one in enumerate(estimators)}
     named |= {} if base is None else {"base": base}
+    kind = type(first).__name__
     for who, estimator in named.items():
         if not isinstance(estimator, OnlineEM):
             raise TypeError(f"{who} cannot be {no_model(estimator)}.")
         if type(estimator) is not type(first):
-            raise TypeError(
-                f"{who} is {type(estimator).__name__}, and estimators[0] is"
-                f" {type(first).__name__}; they must be of one class."
-            )
+            found = f"{who} is {type(estimator).__name__}, and estimators[0] is {kind}"
+            raise TypeError(f"{found}; they must be of one class.")
         check_is_fitted(estimator, msg=f"{who}, a %(name)s, is not fitted; only fitted ones merge.")
-        if who != "base" and estimator._fitted.state.awaits_data != first._fitted.state.awaits_data:
-            names = ["with data", "of a known model without data"]
-            own, other = (names[e._fitted.state.awaits_data] for e in (estimator, first))
-            raise ValueError(
-                f"{who}, a {type(first).__name__}, is one {own}, and estimators[0] is one"
-                f" {other}; call partial_fit first."
-            )
+        it, awaits = f"{who}, a {kind},", [e._fitted.state.awaits_data for e in (estimator, first)]
+        if who != "base" and awaits[0] != awaits[1]:
+            own, other = (["data", "only a known model"][one] for one in awaits)
+            found = f"{it} has {own}, and estimators[0] has {other}"
+            raise ValueError(f"{found}; call partial_fit first.")
         for name, own, other in _mismatches(estimator, first):
-            if own == type(None).__name__ and estimator._fitted.state.awaits_data:
+            if own == type(None).__name__ and awaits[0]:
                 continue  # Members have found it in their first data.
-            raise ValueError(
-                f"{who}, a {type(first).__name__}, has {name}={own}, and estimators[0]"
-                f" has {name}={other}."
-            )
+            raise ValueError(f"{it} has {name}={own}, and estimators[0] has {name}={other}.")
         own, before = estimator.n_samples_seen_, getattr(base, "n_samples_seen_", 0)
         if own < before:
-            raise ValueError(
-                f"{who}, a {type(first).__name__}, has seen {own} rows or sequences, and base has"
-                f" seen {before}; members must continue it."
-            )
-    _check_names(named, first)
+            found = f"{it} has seen {own} rows or sequences, and base has seen {before}"
+            raise ValueError(f"{found}; members must continue it.")
+    for name, of_none in (("feature_names_in_", None), ("classes_", None), ("_categories", {})):
+        learnt = [(who, one._fitted.attributes.get(name, of_none)) for who, one in named.items()]
+        known = [(who, _as_lists(names)) for who, names in learnt if names is not None]
+        for who, names in known[1:]:
+            if names != known[0][1]:
+                own, other = (f"has {name.lstrip('_')}={x!s:.100}" for x in (names, known[0][1]))
+                remedy = "; declare all of them in the types of columns" if of_none == {} else ""
+                raise ValueError(f"{who}, a {kind}, {own}, and {known[0][0]} {other}{remedy}.")
     return estimators
 
 
-def _check_names(named, first):
-    for name in ("feature_names_in_", "classes_"):
-        learnt = [(who, one._fitted.attributes.get(name)) for who, one in named.items()]
-        known = [(who, names.tolist()) for who, names in learnt if names is not None]
-        for who, names in known[1:]:
-            if names != known[0][1]:
-                raise ValueError(
-                    f"{who}, a {type(first).__name__}, has {name}={names!s:.100}, and"
-                    f" {known[0][0]} has {name}={known[0][1]!s:.100}."
-                )
-    for who, estimator in named.items():
-        own, others = (e._fitted.attributes.get("_categories", {}) for e in (estimator, first))
-        for j in own.keys() | others.keys():
-            if j not in own or j not in others or own[j].tolist() != others[j].tolist():
-                raise ValueError(
-                    f"{who}, a {type(first).__name__}, has other categories of column {j}"
-                    " than estimators[0]. Declare all of them in the types of the columns."
-                )
+def _as_lists(names):
+    if isinstance(names, dict):
+        return {column: categories.tolist() for column, categories in names.items()}
+    return names.tolist()
 
 
 def no_model(estimator):

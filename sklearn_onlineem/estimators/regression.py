@@ -7,21 +7,21 @@ from typing import Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
-from sklearn.utils import check_array, check_consistent_length, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem._checks import check_bool, check_count, check_squares
+from sklearn_onlineem._checks import REALS, check_bool, check_count
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.estimators.fitted import PersistentState, rollback
 from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
 from sklearn_onlineem.estimators.parameters import available_if, fit_context, naming_calls
 from sklearn_onlineem.estimators.validation import (
-    check_complete,
     checked_weight,
     converted,
     error_context,
     is_empty,
+    targets_of,
 )
 from sklearn_onlineem.models.mixtures.conditional import ConditionalMixture
 
@@ -175,11 +175,7 @@ class MixtureRegressor(
     def _learn(self, method, X, y, sample_weight, fresh):
         with error_context(self):
             X, attributes = converted(self, X, fresh, ensure_all_finite="allow-nan")
-            columns, is_column = self._targets(X, y)
-            if not fresh and columns.shape[1] != self.n_outputs_:
-                raise ValueError(
-                    f"y has {columns.shape[1]} targets, but {self.n_outputs_} are expected."
-                )
+            columns, is_column = targets_of(X, y, REALS, None if fresh else self.n_outputs_)
             rows = np.hstack([X, columns])
             given = {} if sample_weight is None else {"sample_weight": sample_weight}
             if self.mixture is not None:
@@ -212,19 +208,6 @@ class MixtureRegressor(
             # One assignment, as other threads may read it.
             self.__dict__ = {**others, **attributes, "mixture_": mixture}
         return self
-
-    def _targets(self, X, y):
-        """Return targets as columns of floats, and whether they were columns."""
-        if y is None:
-            # The words that scikit-learn expects.
-            raise ValueError("requires y to be passed, but the target y is None.")
-        check_complete("y", y)
-        y = check_array(
-            y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y", estimator=self
-        )
-        check_consistent_length(X, y)
-        check_squares("y", y)
-        return y.reshape(len(y), -1), y.ndim == 2
 
     # --------------------------------------------------------------------------------- inference
 
@@ -369,7 +352,7 @@ class MixtureRegressor(
         if y is None:
             return given.log_likelihoods
         with error_context(self):
-            return given.log_density(self._targets(given.weights, y)[0])
+            return given.log_density(targets_of(given.weights, y, REALS, self.n_outputs_)[0])
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

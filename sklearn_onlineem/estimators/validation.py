@@ -10,10 +10,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import assert_all_finite, get_tags
+from sklearn.utils import assert_all_finite, check_array, get_tags
 from sklearn.utils.validation import _check_n_features, _check_sample_weight, validate_data
 
-from sklearn_onlineem._checks import REALS
+from sklearn_onlineem._checks import REALS, check_squares, require
 from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem._python import is_foreign, ours
 from sklearn_onlineem.data.sparse import canonical_csr
@@ -449,6 +449,27 @@ def checked_labels(y, n_rows, n_components):
         )
     labels = y.astype(np.int32)
     return None if n_components == 1 or (labels == -1).all() else labels
+
+
+def targets_of(X, y, dtype, n_expected=None):
+    """Return the targets of the rows of X as columns, and whether they were columns."""
+    if y is None:
+        # The words that scikit-learn expects.
+        raise ValueError("requires y to be passed, but the target y is None.")
+    check_complete("y", y)
+    finite = {"input_name": "y", "ensure_all_finite": "allow-nan"}
+    y = check_array(y, ensure_2d=False, dtype=dtype, order="C", **finite)
+    if np.isnan(y).any():
+        raise ValueError(
+            "y contains NaN. Leave out rows without targets; a GaussianMixture of inputs and"
+            " targets side by side takes rows in which any values are missing."
+        )
+    require(len(y) == len(X), "y", f"a row for each of the {len(X)} of X", y.shape)
+    columns = y.reshape(len(y), -1)
+    check_squares("y", columns)
+    if n_expected not in (None, columns.shape[1]):
+        raise ValueError(f"y has {columns.shape[1]} targets, but {n_expected} are expected.")
+    return columns, y.ndim == 2
 
 
 def column(name, values):

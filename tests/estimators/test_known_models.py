@@ -280,7 +280,7 @@ known_mixture().predict(np.zeros((1, 3))) -> X has 3 features
 GaussianMixture(-1).weights_ = [1.0] -> 'n_components' parameter of GaussianMixture
 other_kind().means_ = np.ones((2, 2)) -> call fit again
 combine_estimators([known_mixture(), known_mixture().partial_fit(np.zeros((2, 1)))], [1.0, 1.0]) ->
-    estimators\[1\], a GaussianMixture, is one with data
+    estimators\[1\], a GaussianMixture, has data, and
 PoissonHMM.from_parameters(startprob=[1.0], transmat=[[1.0]], lambdas=[[1.0]]).as_prior(1.0) ->
     PoissonHMM: lengths of sequences are given
 known_mixture().covariances_ = [[[1e-320]], [[1.0]]] -> GaussianMixture: covariances_

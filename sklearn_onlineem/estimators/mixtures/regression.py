@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array
 
-from sklearn_onlineem._checks import check_bool, check_squares
+from sklearn_onlineem._checks import check_bool
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import RowsWithInputs
 from sklearn_onlineem.em.stages.memories import Memories
@@ -23,7 +22,7 @@ from sklearn_onlineem.estimators.learning import generator
 from sklearn_onlineem.estimators.mixtures._base import MixtureInitialiser, MixtureParameters
 from sklearn_onlineem.estimators.parameters import estimator, fit_context
 from sklearn_onlineem.estimators.threads import single_threaded_blas
-from sklearn_onlineem.estimators.validation import INVALID, check_complete, raise_named
+from sklearn_onlineem.estimators.validation import INVALID, raise_named, targets_of
 from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 
@@ -41,29 +40,10 @@ class RegressionInput(RowsInput):
 
     def _batch(self, X, weight, y, n_threads):
         """Combine converted inputs with targets and weights."""
-        if y is None:
-            raise ValueError(
-                f"{type(self._estimator).__name__} requires y to be passed, but the target y is"
-                " None."
-            )
-        check_complete("y", y)
-        finite = {"input_name": "y", "ensure_all_finite": "allow-nan"}
-        y = check_array(y, ensure_2d=False, dtype=X.dtype, order="C", **finite)
-        if np.isnan(y).any():
-            raise ValueError(
-                "y contains NaN. Leave out rows without targets; a GaussianMixture of inputs and"
-                " targets side by side takes rows in which any values are missing."
-            )
-        if y.ndim > 2 or len(y) != len(X):
-            raise ValueError(f"y must have a row for each of the {len(X)} of X, got {y.shape}.")
-        targets = y.reshape(len(y), -1)
-        check_squares("y", targets)
+        n_expected = None if self._fresh else self._estimator._n_targets
+        targets, are_columns = targets_of(X, y, X.dtype, n_expected)
         if self._fresh:
-            self.attributes["_y_is_column"] = y.ndim == 1
-        elif targets.shape[1] != self._estimator._n_targets:
-            raise ValueError(
-                f"y has {targets.shape[1]} targets, but {self._estimator._n_targets} are expected."
-            )
+            self.attributes["_y_is_column"] = not are_columns
         rows = super()._batch(np.hstack([X, targets]), weight, None, n_threads)
         return RowsWithInputs.of(rows, X.shape[1])
 
