@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import assert_all_finite, check_array, get_tags
 from sklearn.utils.validation import _check_n_features, _check_sample_weight, validate_data
 
-from sklearn_onlineem._checks import REALS, check_squares, require
+from sklearn_onlineem._checks import REALS, check_squares
 from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem._python import is_foreign, ours
 from sklearn_onlineem.data.sparse import canonical_csr
@@ -464,7 +464,8 @@ def targets_of(X, y, dtype, n_expected=None):
             "y contains NaN. Leave out rows without targets; a GaussianMixture of inputs and"
             " targets side by side takes rows in which any values are missing."
         )
-    require(len(y) == len(X), "y", f"a row for each of the {len(X)} of X", y.shape)
+    if len(y) != len(X):
+        raise ValueError(f"y must have a row for each of the {len(X)} of X, got {y.shape}.")
     columns = y.reshape(len(y), -1)
     check_squares("y", columns)
     if n_expected not in (None, columns.shape[1]):

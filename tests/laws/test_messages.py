@@ -372,7 +372,7 @@ regressor().predict(sparse.csr_array(X)) -> TypeError: MixtureRegressor: Sparse 
 regressor().predict(X, return_std='yes') -> return_std of MixtureRegressor.predict must be a bool
 regressor().predict_interval(X, level=90) -> level of MixtureRegressor|MixtureRegressor: level
 regressor().sample_y(X, 0) -> n_samples of MixtureRegressor
-regressor().score_samples(X, X) -> MixtureRegressor: X must be of shape
+regressor().score_samples(X, X) -> MixtureRegressor: y has 2 targets
 regressor().predict(np.full((1, 2), np.inf)) -> infinity
 PerSequence(Normalizer()).fit(SEQUENCES).inverse_transform(SEQUENCES) ->
     TypeError: PerSequence: transformer has no inverse_transform
