@@ -20,6 +20,7 @@ from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.solvers.base import mini_batches
 from sklearn_onlineem.em.state import step_rng
 from sklearn_onlineem.em.step import online_step
+from sklearn_onlineem.estimators.fitted import awaits_labels
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import countable
 from sklearn_onlineem.models import Model
@@ -129,7 +130,7 @@ def prepare(estimator, number, first, names, *values):
     with error_context(number):
         reader = estimator._input()
         data = reader.read(**dict(zip(names, values, strict=True)))
-        if reader.attributes:
+        if reader.attributes and awaits_labels(estimator):
             raise ValueError("y has labels, and no shard with labels is enough to start from.")
         if not len(data):
             raise ValueError("nothing of it was observed; leave it out.")

@@ -13,10 +13,14 @@ from sklearn_onlineem._checks import NoStartError
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._values import frozen
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.estimators.fitted import awaits_labels, fitted_of
+from sklearn_onlineem.estimators.fitted import fitted_of
 from sklearn_onlineem.estimators.learning import has_start_values
 from sklearn_onlineem.estimators.parameters import estimator, parameter
 from sklearn_onlineem.estimators.validation import Reader, column, is_missing
+
+# Labels of a class, after which its component is settled; and what keeps components in their places
+# where nothing else does.
+_FEW, _LEAST = 10, 1e-9
 
 
 @estimator
@@ -70,28 +74,36 @@ class LearnsClasses:
 
 
 def numbered_by_labels(estimator, state, data, attributes):
-    """Return a state with components in the order of classes, if the first labels name these now.
+    """Return a state with components in the order of classes, by the labels that came so far.
 
     Components that were learnt without labels get their classes by their responsibilities for
-    labelled rows. They stay if the user has given their places, or if some of them are fixed.
+    labelled rows, until each class has had some. They stay if the user has given their places, or
+    if some of them are fixed.
     """
     fitted, classes = estimator._fitted.attributes, attributes.get("classes_")
-    are_first = classes is not None and awaits_labels(estimator)
     is_placed = state.constants.is_known or "_names_set" in fitted or has_start_values(estimator)
-    if data.labels is None or not are_first or _are_numbers(classes) or is_placed:
+    if data.labels is None or classes is None or _are_numbers(classes) or is_placed:
+        return state
+    n = len(classes)
+    agreement = fitted["_agreement"] if "classes_" in fitted else np.zeros((n, n))
+    if agreement is None:
         return state
     known = np.flatnonzero(data.labels >= 0)
     if isinstance(data, Rows):
         shares = state.model.posterior(data[known])
     else:
         shares = state.model.posterior(data.unlabelled)[known]
-    agreement = np.zeros((len(classes), len(classes)))
+    agreement = agreement.copy()
     np.add.at(agreement, data.labels[known], shares)
-    order = linear_sum_assignment(agreement, maximize=True)[1]
+    # Where nothing is known of some classes, components stay.
+    order = linear_sum_assignment(agreement + _LEAST * np.eye(n), maximize=True)[1]
     try:
-        return state.with_model(state.model.renumbered(order))
+        model = state.model.renumbered(order)
     except ours(ValueError):
         return state
+    if attributes["_agreement"] is not None:
+        attributes["_agreement"] = agreement[:, order]
+    return state if (order == np.arange(n)).all() else state.with_model(model)
 
 
 class ReadsLabels(Reader):
@@ -107,10 +119,12 @@ class ReadsLabels(Reader):
         before = {} if self._fresh else self._estimator._fitted.attributes
         n_components = self._n_components
         found = known = before.get("classes_")
+        agreement = before.get("_agreement")
         given, y = y, column("y", [] if y is None else y)
         if given is not None and len(y) != n_rows:
             raise ValueError(f"X has {n_rows} rows, and y {len(y)}.")
-        if known is not None and classes is None and y.dtype.kind == "i" and _are_numbers(known):
+        is_settled = known is not None and classes is None and agreement is None
+        if is_settled and y.dtype.kind == "i" and _are_numbers(known):
             # Most batches of a stream, quickly.
             if y.min() >= -1 and -1 < y.max() < n_components:
                 return None if n_components == 1 else y.astype(np.int32)
@@ -124,15 +138,19 @@ class ReadsLabels(Reader):
             are_components = labels.dtype.kind in "iuf" and _are_below(labels, n_components)
             found = np.arange(n_components)
             found = found if are_components else _classes("y", labels, n_components)
-        # Whether classes were told, and no row had a label yet.
-        awaits = before.get("_awaits_labels", known is None) and not len(labels)
-        if found is not known or awaits is not before.get("_awaits_labels", awaits):
-            now = {"classes_": found, "_awaits_labels": awaits}
+        components = np.full(n_rows, -1, dtype=np.int32)
+        if len(labels):
+            components[is_known] = _components_of(labels, found)
+        if found is not known or (len(labels) and agreement is not None):
+            # As if components were those of classes, which a start makes them.
+            counts = np.bincount(components[is_known], minlength=n_components)
+            agreement = np.diag(counts) + (0.0 if agreement is None else agreement)
+            of_classes = agreement.sum(axis=1)
+            are_known = of_classes.any() if _are_numbers(found) else of_classes.min() >= _FEW
+            now = {"classes_": found, "_agreement": None if are_known else agreement}
             self.attributes = {**(self.attributes or before), **now}
         if not len(labels):
             return None
-        components = np.full(n_rows, -1, dtype=np.int32)
-        components[is_known] = _components_of(labels, found)
         return None if n_components == 1 else components
 
 

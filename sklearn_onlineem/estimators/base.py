@@ -326,7 +326,7 @@ def _learn(estimator, rules, data, with_end, is_present):
         if with_end is not None:
             state, end = with_end(state, without_outliers(state.carry, data))
         # `_replace` would take twice as long.
-        attributes = rules.reader.attributes or fitted.attributes
+        attributes, rules.reader.attributes = rules.reader.attributes or fitted.attributes, {}
         estimator._fitted = Fitted(state, history, attributes, *fitted[3:-2], end, fitted.distance)
     except BaseException:
         vars(estimator).pop("_present_rules", None)

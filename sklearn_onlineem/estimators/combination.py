@@ -239,9 +239,8 @@ def combine_estimators(
 
 def _estimator_of(state, estimators, aligned):
     """Return a fitted estimator with the parameters of the first."""
-    first, learnt = estimators[0], [estimator._fitted.attributes for estimator in estimators]
-    best = min(learnt, key=lambda one: ("classes_" not in one, one.get("_awaits_labels", False)))
-    of_labels = {name: best[name] for name in ("classes_", "_awaits_labels") if name in best}
+    first, best = estimators[0], min(estimators, key=awaits_labels)._fitted.attributes
+    of_labels = {name: best[name] for name in ("classes_", "_agreement") if name in best}
     attributes = {**first._fitted.attributes, **of_labels}
     attributes["_dtype"] = np.result_type(*(one._fitted.attributes["_dtype"] for one in estimators))
     attributes["aligned_members_"] = aligned

@@ -184,8 +184,10 @@ def fitted_of(estimator):
 def awaits_labels(estimator):
     """Return whether a fitted estimator that may learn from labels has had none."""
     fitted = estimator._fitted.attributes
-    is_classifier = getattr(estimator, "semi_supervised", False)
-    return is_classifier and fitted.get("_awaits_labels", "classes_" not in fitted)
+    if not getattr(estimator, "semi_supervised", False):
+        return False
+    agreement = fitted.get("_agreement")
+    return "classes_" not in fitted or (agreement is not None and not agreement.any())
 
 
 def structure_of(estimator):

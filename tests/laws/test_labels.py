@@ -169,6 +169,11 @@ def test_states_that_are_none(case, rng):
         assert_identical(state_of(found), state_of(unlabelled))
 
 
+def three_classes(rng, n):
+    centres, y = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]]), rng.integers(0, 3, n)
+    return centres[y] + rng.standard_normal((n, 2)), np.array([*"abc"])[y], centres
+
+
 def named(y):
     """Labels of three components, -1 where unknown, with other names in the same order."""
     texts = np.array(["a", "b", "c", None], dtype=object)[y]
@@ -249,6 +254,35 @@ def test_components_of_streams_get_the_classes_of_first_labels(classes, rng):
             told = {} if i else {"classes": classes}
             stream.partial_fit(centres[y] + rng.standard_normal((100, 2)), labels, **told)
         assert_array_equal(stream.predict(centres), names)
+
+
+@pytest.mark.parametrize("solver", ["auto", "bayesian", "adaptive"])
+def test_classes_get_their_components_as_their_labels_come(solver, rng):
+    """One row in a hundred has a label; nothing is known of most classes at the start."""
+    X, names, centres = three_classes(rng, 6000)
+    for seed in range(4):
+        stream = GaussianMixture(3, semi_supervised=True, solver=solver, random_state=seed)
+        some = np.where(rng.random(6000) < 0.01, names, None)
+        some[:200] = ["c"] + [None] * 199
+        for begin in range(0, 6000, 100):
+            told = {} if begin else {"classes": [*"abc"]}
+            stream.partial_fit(X[begin : begin + 100], some[begin : begin + 100], **told)
+        assert_array_equal(stream.predict(centres), [*"abc"])
+        assert stream._fitted.attributes["_agreement"] is None
+
+
+def test_states_of_streams_get_the_classes_of_labels(rng):
+    for seed in range(3):
+        hmm = GaussianHMM(3, semi_supervised=True, random_state=seed)
+        for i in range(15):
+            X, names, centres = three_classes(rng, 100)
+            is_labelled = (np.arange(100) % 50 == 0) & (i > 7)
+            hmm.partial_fit(
+                X,
+                np.where(is_labelled, names, None) if i else ["c"] + 99 * [None],
+                **({} if i else {"classes": [*"abc"]}),
+            )
+        assert_array_equal(hmm.predict(centres), [*"abc"])
 
 
 @pytest.mark.parametrize("case", [*ESTIMATORS, *SEQUENCE_ESTIMATORS], ids=repr)
@@ -416,11 +450,6 @@ def test_shards_that_are_sorted_by_class(mode, rng):
         learner.fit(X, names, classes=["a", "b", "d"])
     with pytest.raises(ValueError, match="requires semi_supervised=True of GaussianMixture"):
         DistributedEM(GaussianMixture(3)).fit(X, names, classes=["a", "b", "c"])
-
-
-def three_classes(rng, n):
-    centres, y = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]]), rng.integers(0, 3, n)
-    return centres[y] + rng.standard_normal((n, 2)), np.array([*"abc"])[y], centres
 
 
 def test_shards_that_were_learnt_before_get_the_classes_of_first_labels(rng):
