@@ -86,7 +86,7 @@ cdef Evidence no_evidence(tuple sums, Py_ssize_t k, Py_ssize_t d) except *:
 cdef struct Task:
     System system
     const double* X
-    Py_ssize_t n, S, longest
+    Py_ssize_t n, S, longest, start_step
     const double* start
     Outputs outputs
     double* log_likelihoods
@@ -154,7 +154,7 @@ cdef int read_task(
     system.C, system.R = of_rows(C, d * W, n, &system.C_step), readable(R, d * d)
     system.offset = of_rows(offset, d, n, &system.offset_step)
     task.n, task.S = n, S
-    task.X, task.start = readable(X, task.n * d), readable(start, state_size(W))
+    task.X, task.start = readable(X, task.n * d), of_rows(start, state_size(W), S, &task.start_step)
     task.log_likelihoods = writable(log_likelihoods, S)
     return 0
 
@@ -176,7 +176,8 @@ cdef void pass_over_slab(
         here.sums = &space.sums
     for s in range(begin, stop):
         here.first = task.offsets[s]
-        memcpy(space.predicted, task.start, state_size(system.W) * sizeof(double))
+        memcpy(space.predicted, task.start + s * task.start_step,
+               state_size(system.W) * sizeof(double))
         task.log_likelihoods[s] = kalman_sequence(
             system, task.X + here.first * system.d, task.offsets[s + 1] - here.first, space, &here)
     if evidence != NULL:
@@ -269,7 +270,8 @@ def filter_pass(
     const int64_t[::1] offsets,     # IN (S + 1,)
     tuple system,                   # IN A, A', b, Q, C, d, R: padded; or one a row, but Q and R
     Py_ssize_t k,                   # states
-    ndarray start,                  # IN (W + W * W,): moments that sequences start from
+    ndarray start,                  # IN (W + W * W,): moments that sequences start from; or
+                                    #  (S, W + W * W), those of each
     tuple rows,                     # OUT of each row, None or empty where not wanted: predicted
                                     #  (n, k), their covariances (n, k, k); filtered, theirs;
                                     #  log p(v_t | past) (n,); smoothed, theirs; INOUT lag-one
@@ -332,7 +334,8 @@ def expected_in_batches(
     cdef Task task
     cdef Py_ssize_t n = extent(X, 0), S = parts.shape[1], s
     read_task(&task, X, system, k, start, log_likelihoods, S)
-    require(parts.shape[0] == 4 and not varies(&task.system), "segments of rows; one system")
+    require(parts.shape[0] == 4 and not varies(&task.system) and not task.start_step,
+            "segments of rows; one system; one start")
     task.longest, task.smooths = parts[1, 0], smooths
     require(task.longest <= most_batched(k, task.system.d), "segments have room")
     for s in range(S):

@@ -27,8 +27,6 @@ from sklearn_onlineem.statistics import Moments
 # Share of the largest singular value, below which others are rounding.
 _NONE = 1e-11
 _TINY = np.finfo(float).tiny
-# Sequences from which on tables of gains take less time than a pass for each.
-_FEWEST_SHARED = 4
 # Sequences that are smoothed side by side, at most; lengths of sequences without gaps; numbers that
 # a pass keeps; and rows of a single state, which is soon forgotten: segments of them are faster.
 _MOST_ABREAST, _MOST_KINDS, _MOST_VALUES, _MOST_ROWS = 128, 64, 1 << 24, 1 << 15
@@ -50,12 +48,16 @@ class Opening:
     """
 
     def __init__(self, model, data, known, members, n_rows, is_determined, goes_on):
-        self.model, self._data, self._known, self.members = model, data, known, members
+        self.model, self._data, self._known, self._n = model, data, known, len(members)
         self.n_rows, self.is_determined, self.goes_on = n_rows, is_determined, goes_on
-        self.n_states = n_rows + goes_on
-        self._rows = data.offsets[members][:, None] + np.arange(self.n_states)
-        self._arrays = known.of(self._rows[0]).of_filter(model)
-        self._X = data.X[self._rows[:, :n_rows]].astype(np.float64, copy=False)
+        begins, lengths = data.offsets[members], data.lengths[members]
+        # Rows of the members, and where these begin in them; and first ones, (n, n_rows).
+        self._offsets = np.append(0, np.cumsum(lengths))
+        times = np.arange(self._offsets[-1]) - np.repeat(self._offsets[:-1], lengths)
+        self.rows, self._is_first = times + np.repeat(begins, lengths), times < n_rows
+        self.first_rows = begins[:, None] + np.arange(n_rows)
+        self._arrays = known.of(begins[0] + np.arange(n_rows + goes_on)).of_filter(model)
+        self._X = data.X[self.first_rows].astype(np.float64, copy=False)
         self._seen = ~np.isnan(self._X[0])
 
     def _of(self, name, t):
@@ -67,7 +69,7 @@ class Opening:
     @cached_property
     def _paths(self):
         """Means m_t (n, k) and maps M_t (n, k, u) of the states, with d last."""
-        model, n = self.model, self.n_states
+        model, n = self.model, self.n_rows + self.goes_on
         q = int(model.diffuse.sum())
         first, noise = (_root(part.covariance) for part in (model.initial, model.transitions))
         k, n_first, n_noise = model.n_components, first.shape[1], noise.shape[1]
@@ -95,7 +97,7 @@ class Opening:
         R, logs = self.model.emissions.covariance, np.zeros(self.n_rows)
         counts = np.append(0, np.cumsum(self._seen.sum(axis=1)))
         coefficients = np.empty((counts[-1], maps.shape[2]))
-        values = np.empty((len(self.members), counts[-1]))
+        values = np.empty((self._n, counts[-1]))
         for seen in {row.tobytes(): row for row in self._seen if row.any()}.values():
             rows = np.flatnonzero((self._seen == seen).all(axis=1))
             C = self._of("observation_matrices", rows)[..., seen, :]
@@ -154,100 +156,95 @@ class Opening:
         return found, root, log_likelihoods, means[-1] + found @ maps[-1].T, maps[-1] @ root
 
     @property
-    def log_likelihood(self):
-        """Of the rows of all sequences, in nats."""
-        return float(self._end[2].sum())
-
-    def rest(self, i):
-        """Return the rows of a member that follow, their arrays, and what is known of them."""
-        begin, end = self._rows[i, -1], self._data.offsets[self.members[i] + 1]
-        means, root = self._end[3:]
-        X = self._data.X[begin:end].astype(np.float64)
-        known = self._known.of(np.arange(begin, end))
+    def _rest(self):
+        """The rows that follow, from the moments of their first states on, and their arrays."""
+        rows, lengths = self.rows[~self._is_first], np.diff(self._offsets) - self.n_rows
+        X, (means, root) = self._data.X[rows].astype(np.float64), self._end[3:]
+        first = means if self._n > 1 else means[0], root @ root.T
+        known = self._known.of(rows)
         padded = self.model._with_arrays(known.of_filter(self.model))
-        return Prepared(X, np.array([0, len(X)]), (means[i], root @ root.T)), padded, known
+        return Prepared(X, np.append(0, np.cumsum(lengths)), first), padded
 
-    def _of_rest(self):
-        """Return sums of statistics and of log-likelihoods of the rest, by a pass over all rows.
-
-        Also returned are means, and the mean covariance, of their first states. None: there are
-        gaps, or so few rows that other ways are faster.
-        """
-        data, members, model = self._data, self.members, self.model
-        lengths = data.lengths[members] - self.n_rows
-        if self._arrays or len(members) < _FEWEST_SHARED:
-            return None
-
-        def others():
-            offsets = np.append(0, np.cumsum(lengths))
-            starts = data.offsets[members] + self.n_rows - offsets[:-1]
-            X = data.X[np.arange(offsets[-1]) + np.repeat(starts, lengths)]
-            rows = Rows.unchecked(X, n_threads=data.n_threads)
-            return None if np.isnan(X).any() else Sequences.unchecked(rows, offsets)
-
-        key = ("rest", self.n_rows, members.tobytes(), data.offsets.tobytes())
-        rest = data.rows.remember(key, others)
-        if rest is None:
-            return None
-        means, root = self._end[3:]
-        gains = SharedGains(model._padded, (means, root @ root.T), int(lengths.max()))
-        if not gains.suffice:
-            return None
-        firsts = np.empty_like(means), np.empty(root.shape[:1] * 2)
-        return *gains.expected(rest, firsts=firsts), firsts
-
-    def _of_each_rest(self, n_threads):
-        """Return what `_of_rest` does, by a pass over each sequence."""
-        total, log_likelihood, means, covariances = None, 0.0, [], []
-        for i in range(len(self.members)):
-            rest, padded, known = self.rest(i)
-            if self._arrays:
-                moments = padded.smoothed(rest, n_threads)[:3]
-                parts = expected_moments(self.model, rest, known, *moments)
-                found = LinearDynamicalStatistics(*parts)
-                own = padded.filtered(rest, n_threads)[-1].sum()
-            else:
-                found, own = padded.expected(rest, n_threads)
-            means.append(found.initial.mean[0])
-            covariances.append(found.initial.scatter[0])
-            total = found if total is None else total.merge(1.0, found, 1.0)
-            log_likelihood += own
-        return total, log_likelihood, (np.array(means), np.mean(covariances, axis=0))
+    def _whole(self, first, rest):
+        """Return arrays of all rows, from those of the first, (n, n_rows, ..), and the others."""
+        found = [array.reshape(-1, *array.shape[2:]) for array in first]
+        for i, later in enumerate(rest):
+            if later.size:
+                whole = np.empty((len(self.rows), *later.shape[1:]))
+                whole[self._is_first], whole[~self._is_first] = found[i], later
+                found[i] = whole
+        return found
 
     def evidence(self):
         """Return sums of the sequences' expected statistics and log-likelihoods."""
-        n, last, log_likelihood = len(self.members), None, self.log_likelihood
-        if self.goes_on:
-            after, more, last = self._of_rest() or self._of_each_rest(self._data.n_threads)
-            after = replace(after, initial=after.initial.scale(0.0))
-            log_likelihood += more
-        means, *covariances = self.smoothed(last)
-        X = np.full((n, self.n_states, self._X.shape[2]), np.nan)
-        X[:, : self.n_rows] = self._X
-        rows = Prepared(X.reshape(-1, X.shape[2]), np.arange(n + 1) * self.n_states, None)
-        means, known = means.reshape(-1, means.shape[2]), self._known.of(self._rows.ravel())
-        own = LinearDynamicalStatistics(
-            *expected_moments(self.model, rows, known, means, *covariances)
+        n, data, rows, offsets = self._n, self._data, self.rows, self._offsets
+        after = self._of_rest()
+        if after is None:
+            *moments, _, log_densities = self.smoothed()
+            X, log_likelihood = data.X[rows], log_densities.sum()
+        else:
+            after, log_likelihood, last = after
+            log_likelihood += self._end[2].sum()
+            moments = [part.reshape(-1, *part.shape[2:]) for part in self._states(last)]
+            offsets = (self.n_rows + 1) * np.arange(n + 1)
+            rows = self.first_rows[:, :1] + np.arange(self.n_rows + 1)
+            X = data.X[rows]
+            X[:, -1] = np.nan
+            X, rows = X.reshape(-1, X.shape[2]), rows.ravel()
+        own = expected_moments(
+            self.model, Prepared(X, offsets, None), self._known.of(rows), *moments
         )
-        own = own.merge(float(n), after, 1.0) if self.goes_on else own.scale(float(n))
-        return own, log_likelihood
+        own = LinearDynamicalStatistics(*own).scale(float(n))
+        return own if after is None else own.merge(1.0, after, 1.0), log_likelihood
+
+    def _of_rest(self):
+        """Return statistics and log-likelihood of the rest, and moments of its first states.
+
+        None: it has to be smoothed row by row.
+        """
+        if self._arrays or not self.goes_on:
+            return None
+        (rest, padded), n_threads = self._rest, self._data.n_threads
+        if self._n == 1:
+            found, log_likelihood = padded.expected(rest, n_threads)
+            last = found.initial.mean, found.initial.scatter
+        else:
+            # Which knows what passes share.
+            data = self._data.rows.remember(
+                ("rest", self.n_rows, self.rows.tobytes()),
+                lambda: Sequences.unchecked(
+                    Rows.unchecked(rest.X, n_threads=n_threads), rest.offsets
+                ),
+            )
+            gains = SharedGains(padded, rest.first, int(data.lengths.max()))
+            if np.isnan(rest.X).any() or not gains.suffice:
+                return None
+            means, covariance = np.empty_like(rest.first[0]), np.empty_like(rest.first[1])
+            found, log_likelihood = gains.expected(data, firsts=(means, covariance))
+            last = means, np.broadcast_to(covariance, (self._n, *covariance.shape))
+        return replace(found, initial=found.initial.scale(0.0)), log_likelihood, last
 
     def filtered(self, predicted=False, filtered=False):
-        """Return moments before each row and given it, if wanted, and log densities of rows.
+        """Return what `Padded.filtered` does, of all rows; infinite where undetermined."""
+        n, (means, maps), posteriors, first = self.n_rows, self._paths, self._posteriors, []
+        for is_wanted, given in ((predicted, posteriors[:n]), (filtered, posteriors[1:])):
+            functions = zip(means, maps, given, strict=False) if is_wanted else ()
+            first += self._stacked([_moments(*path, *some[:3]) for *path, some in functions])
+        sums = np.stack([log_likelihoods for *_, log_likelihoods in posteriors], axis=1)
+        first.append(np.diff(sums))
+        if not self.goes_on:
+            return self._whole(first, ())
+        rest, padded = self._rest
+        wanted = {"predicted": predicted, "filtered": filtered}
+        return self._whole(first, padded.filtered(rest, self._data.n_threads, **wanted))
 
-        They are infinite where undetermined; means and densities have an axis of sequences.
-        """
-        means, maps = self._paths
-        before, after, densities = [], [], []
-        for t in range(self.n_rows):
-            here, then = self._posteriors[t : t + 2]
-            if predicted:
-                before.append(_moments(means[t], maps[t], *here[:3]))
-            if filtered:
-                after.append(_moments(means[t], maps[t], *then[:3]))
-            densities.append(then[3] - here[3])
-        n = len(self.members)
-        return *_stacked(before, n), *_stacked(after, n), np.stack(densities, axis=1)
+    def _stacked(self, moments):
+        """Return means and covariances of rows with an axis of sequences before that of rows."""
+        if not moments:
+            return [np.empty((self._n, 0))] * 2
+        means, covariances = zip(*moments, strict=True)
+        shape = self._n, *np.shape(covariances)
+        return [np.stack(means, axis=1), np.broadcast_to(covariances, shape)]
 
     def predicted(self):
         """Return moments of each row given those before it, infinite where undetermined."""
@@ -258,17 +255,31 @@ class Opening:
             moments = self._posteriors[t][:3]
             expected, covariance = _moments(C @ means[t] + offset, C @ maps[t], *moments)
             found.append((expected, covariance + self.model.emissions.covariance))
-        return _stacked(found, len(self.members))
+        return self._stacked(found)
 
     @cached_property
     def _posteriors(self):
         return [self._posterior(n) for n in range(self.n_rows + 1)]
 
-    def smoothed(self, last=None, members=slice(None)):
+    def smoothed(self):
+        """Return what `Padded.smoothed` does, of all rows; log densities of first rows in one."""
+        n, rest, last = self.n_rows, (), None
+        if self.goes_on:
+            sequences, padded = self._rest
+            rest, begins = padded.smoothed(sequences, self._data.n_threads), sequences.offsets[:-1]
+            last = rest[0][begins], rest[1][begins]
+        means, covariances, lags = self._states(last)
+        if self.goes_on:
+            rest[2][begins] = lags[:, n]
+        together = np.zeros((self._n, n))
+        together[:, -1] = self._end[2]
+        first = means[:, :n], covariances[:, :n], lags[:, :n], self._filled(means), together
+        return self._whole(first, rest)
+
+    def _states(self, last):
         """Return means (n, n_states, k), covariances and lag-one covariances given all rows.
 
-        `last` are means (n, k) and the covariance of the last of these states, given all rows. As
-        an average over sequences, it leads to averages. None: nothing follows.
+        `last` are means (n, k) and covariances of the last states given them; None: they are known.
         """
         if not self.is_determined:
             n_values, q = int(self._seen.sum()), int(self.model.diffuse.sum())
@@ -276,36 +287,34 @@ class Opening:
                 f"{self.n_rows} rows with {n_values} values {_UNDETERMINED} of {q} variables: pass"
                 " longer sequences, or other variances of the start."
             )
-        found, root, _, of_last, root_of_last = self._end
-        found, of_last = found[members], of_last[members]
+        (means, maps), (found, root, _, of_last, root_of_last) = self._paths, self._end
+        means, roots = means + np.einsum("tku,nu->ntk", maps, found), maps @ root
+        # States as functions of the last one, whose moments the rest tells, and of what is left.
+        gains, spread = roots[:, :, :0], np.zeros((self._n, 1, 0, 0))
         if last is not None:
             units = np.sqrt((root_of_last**2).sum(axis=1))
             units = np.where(units > 0.0, units, 1.0)[:, None]
-            left, sizes, right = np.linalg.svd(root_of_last / units, full_matrices=False)
-            kept = sizes > _NONE * max(sizes.max(initial=0.0), _TINY)
-            inverse = (left[:, kept] / sizes[kept] / units).T
-            right = right[kept]
-            found = found + ((last[0] - of_last) @ inverse.T) @ (root @ right.T).T
-            inner = inverse @ last[1] @ inverse.T
-            change = right.T @ (inner - np.eye(len(inner))) @ right
-            covariance = root @ (np.eye(root.shape[1]) + change) @ root.T
-        else:
-            covariance = root @ root.T
-        means, maps = self._paths
-        turned = maps @ covariance
-        lags = np.zeros((self.n_states, *maps.shape[1:2] * 2))
-        lags[1:] = turned[1:] @ maps[:-1].mT
-        return means + np.einsum("tku,nu->ntk", maps, found), turned @ maps.mT, lags
+            left, sizes, right = np.linalg.svd(root_of_last / units)
+            kept = int((sizes > _NONE * max(sizes.max(initial=0.0), _TINY)).sum())
+            inverse = (left[:, :kept] / sizes[:kept] / units).T
+            gains, roots = roots @ right[:kept].T, roots @ right[kept:].T
+            means = means + np.einsum("tkr,nr->ntk", gains, (last[0] - of_last) @ inverse.T)
+            spread = (inverse @ last[1] @ inverse.T)[:, None]
+        turned = gains @ spread
+        covariances = roots @ roots.mT + turned @ gains.mT
+        lags = np.zeros_like(covariances)
+        lags[:, 1:] = roots[1:] @ roots[:-1].mT + turned[:, 1:] @ gains[:-1].mT
+        return means, covariances, lags
 
-    def filled(self, i, means):
-        """Return the rows of a member, imputed where missing, from means of its states."""
-        X, R = self._X[i].copy(), self.model.emissions.covariance
+    def _filled(self, means):
+        """Return the first rows, imputed where missing, from means of the states."""
+        X, R = self._X.copy(), self.model.emissions.covariance
         for t, seen in enumerate(self._seen):
             if not seen.all():
-                offset = self._of("observation_offsets", t)
-                expected = self._of("observation_matrices", t) @ means[t] + offset
-                rest = np.linalg.solve(R[np.ix_(seen, seen)], (X[t] - expected)[seen])
-                X[t, ~seen] = expected[~seen] + R[np.ix_(~seen, seen)] @ rest
+                C, offset = (self._of(f"observation_{what}", t) for what in ("matrices", "offsets"))
+                expected = means[:, t] @ C.T + offset
+                rest = np.linalg.solve(R[np.ix_(seen, seen)], (X[:, t] - expected)[:, seen].T)
+                X[:, t, ~seen] = expected[:, ~seen] + (R[np.ix_(~seen, seen)] @ rest).T
         return X
 
 
@@ -319,43 +328,21 @@ def _shared(model, name):
     return part.matrix[:, : model.n_components] if name.endswith("matrices") else part.offset
 
 
-def _stacked(moments, n):
-    """Return means with an axis of n sequences before that of rows, and covariances, of rows."""
-    if not moments:
-        return np.empty((n, 0)), np.empty(0)
-    means, covariances = zip(*moments, strict=True)
-    return np.stack(means, axis=1), np.array(covariances)
-
-
 def in_pieces(model, data, name, wanted):
     """Return what `Padded.filtered` or `Padded.smoothed` does of all rows.
 
     `wanted` are arguments of these. The first sequence may continue another.
     """
-    found = [None] * len(data)
+    rows, found = [], []
     if data.before is not None:
-        found[0] = model._in_pieces(data[:1], name, wanted)
+        rows.append(np.arange(data.offsets[1]))
+        found.append(model._in_pieces(data[:1], name, wanted))
     for opening in openings(model, data):
-        n = opening.n_rows
-        of_all = opening.filtered(**wanted) if name == "filtered" else None
-        for i, member in enumerate(opening.members):
-            after = None
-            if opening.goes_on:
-                rest, padded, _ = opening.rest(i)
-                after = getattr(padded, name)(rest, data.n_threads, **wanted)
-            if name == "filtered":
-                first = [array if j in (1, 3) else array[i] for j, array in enumerate(of_all)]
-            else:
-                last = None if after is None else (after[0][:1], after[1][0])
-                means, *covariances = opening.smoothed(last, slice(i, i + 1))
-                first = [means[0, :n], *(array[:n] for array in covariances)]
-                first.append(opening.filled(i, first[0]))
-                if after is not None:
-                    after[2][0] = covariances[1][n]
-            if after is not None:
-                first = [np.concatenate(pair) for pair in zip(first, after, strict=True)]
-            found[member] = first
-    return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        rows.append(opening.rows)
+        found.append(getattr(opening, name)(**wanted))
+    order = np.argsort(np.concatenate(rows))
+    whole = map(np.concatenate, zip(*found, strict=True))
+    return tuple(array[order] if len(array) else array for array in whole)
 
 
 def predicted(model, data, means, covariances):
@@ -363,10 +350,8 @@ def predicted(model, data, means, covariances):
     with np.errstate(over="ignore", invalid="ignore"):
         found = model._of_emissions(data, means, covariances)
     for opening in openings(model, data):
-        expected, spread = opening.predicted()
-        for i, begin in enumerate(data.offsets[opening.members]):
-            rows = slice(begin, begin + opening.n_rows)
-            found[0][rows], found[1][rows] = expected[i], spread
+        rows = opening.first_rows
+        found[0][rows], found[1][rows] = opening.predicted()
     return found
 
 

@@ -76,7 +76,7 @@ class Prepared:
 
     X: Floats
     offsets: Floats
-    # Mean and covariance of the first states.
+    # Mean and covariance of the first states; or means, of each.
     first: tuple
     # 1 if the only sequence continues another: then a row without any value, for the state before,
     # is in front of the data.
@@ -164,12 +164,14 @@ class Padded:
         return *moments, log_densities
 
     def smoothed(self, sequences, n_threads):
-        """Return means, covariances and lag-one covariances given all rows, and completed rows."""
-        means, covariances = self._allocate(len(sequences.X), True)
+        """Return means, covariances, lag-one covariances, completed rows, and log densities."""
+        n_rows = len(sequences.X)
+        (means, covariances), log_densities = self._allocate(n_rows, True), np.empty(n_rows)
         lags, filled = np.zeros_like(covariances), np.empty_like(sequences.X)
-        rows, unused = (*5 * (None,), means, covariances, lags, filled), np.empty(len(sequences))
+        rows = *4 * (None,), log_densities, means, covariances, lags, filled
+        unused = np.empty(len(sequences))
         _kalman.filter_pass(*self._arguments(sequences), rows, None, None, unused, n_threads)
-        return means, covariances, lags, filled
+        return means, covariances, lags, filled, log_densities
 
     def expected(self, sequences, n_threads, rng=None, log_densities=NOTHING):
         """Return sums over sequences: statistics, and log-likelihood; fill in those of rows."""
@@ -190,7 +192,8 @@ class Padded:
     def _batched(self, sequences):
         """Return begins and lengths of sequences in batches, and which rows count; or None."""
         is_single = len(sequences) == 1
-        if is_single and len(sequences.X) < _SEGMENTS * _SEGMENT_ROWS:
+        is_short = is_single and len(sequences.X) < _SEGMENTS * _SEGMENT_ROWS
+        if is_short or sequences.first[0].ndim > 1:
             return None
         lengths, most = np.diff(sequences.offsets), _kalman.longest_batched(self.k, self.d)
         if is_single:
@@ -228,9 +231,9 @@ class Padded:
         return np.empty((n_rows, self.k)), np.empty((n_rows, self.k, self.k))
 
     def moments(self, mean, covariance):
-        """Return a mean and its covariance, one after the other."""
-        padded = np.zeros((1 + self.width, self.width))
-        padded[0, : self.k], padded[1 : 1 + self.k, : self.k] = mean, covariance
+        """Return means (k,) or (n, k), each with their covariance after it."""
+        padded = np.zeros((*mean.shape[:-1], 1 + self.width, self.width))
+        padded[..., 0, : self.k], padded[..., 1 : 1 + self.k, : self.k] = mean, covariance
         return padded.ravel()
 
     def _padded(self, values):

@@ -75,17 +75,6 @@ class Known(NamedTuple):
     left: Floats
     now: Floats
 
-    def part(self, begin, end, n_lead):
-        """Return what is known of some rows, after one for the state before if `n_lead` is 1."""
-
-        def rows(array):
-            own = array[begin:end]
-            # The last entry leads to the first row.
-            return np.concatenate([array[-1:], own]) if n_lead else own
-
-        arrays = {name: rows(array) for name, array in self.arrays.items()}
-        return Known(arrays, rows(self.left), rows(self.now))
-
     def of(self, rows):
         """Return what is known of some rows, by their numbers."""
         arrays = {name: array[rows] for name, array in self.arrays.items()}
@@ -130,121 +119,84 @@ def _moments(means, covariances, weights=None, n=1.0):
     return Moments(weight, weight.copy(), mean[None], scatter[None] / n)
 
 
-def _summed(covariances):
-    return np.tensordot(np.ones(len(covariances)), covariances, 1)[None]
-
-
-def _of_rows(means, covariances, rows, is_summed):
-    """Return moments of rows; those of all sequences, where covariances are of one of them.
-
-    The sum of these covariances, if it is all that is wanted of them.
-    """
-    n = len(covariances)
-    if n == len(means):
-        return means[rows], covariances[rows]
+def _of_rows(covariances, rows, is_summed):
+    """Return the covariances of some rows, or their sum."""
     if not is_summed:
-        return means[rows], covariances[rows % n]
-    counts = np.bincount(rows % n, minlength=n).astype(np.float64)
-    return means[rows], np.tensordot(counts, covariances, 1)[None]
+        return covariances[rows]
+    are_wanted = np.zeros(len(covariances))
+    are_wanted[rows] = 1.0
+    return np.tensordot(are_wanted, covariances, 1)[None]
 
 
-def _pairs(states, inputs, maps, shifts, rests, across=None):
-    """Return means and covariances of (h, u, y), for y = M (h, u) + v and a rest.
+def _pairs(x, P, maps, rest, R, across=0.0):
+    """Return means and covariances of (h, u, y), for x the means of (h, u) and y = M x + a rest.
 
-    `states` are moments of h, `rests` those of the rest, and `across` is its covariance with h. If
-    one M (1, p, q) is that of all, covariances are their sum.
+    P are covariances of h, R of the rest, and `across` those of the rest with h. If one M (1, p, q)
+    is that of all, they and what is returned of them are sums.
     """
-    (means, covariances), (of_rest, spread) = states, rests
-    k, q, p = means.shape[1], maps.shape[2], maps.shape[1]
-    x = np.hstack([means, inputs])
-    if len(maps) == 1:
-        of_y = x @ maps[0].T + shifts + of_rest
-        covariances, spread = _summed(covariances), _summed(spread)
-        across = None if across is None else _summed(across)
-    else:
-        of_y = np.einsum("nij,nj->ni", maps, x) + shifts + of_rest
-    maps = maps[:, :, :k]
-    yx = maps @ covariances
-    yy = yx @ maps.mT + spread
-    if across is not None:
-        turned = across @ maps.mT
-        yx, yy = yx + across, yy + turned + turned.mT
+    k, q, p = P.shape[1], maps.shape[2], maps.shape[1]
+    y, maps = np.einsum("nij,nj->ni", maps, x) + rest, maps[:, :, :k]
+    yx = maps @ P + across
+    yy = yx @ maps.mT + R
+    if np.ndim(across):
+        yy += maps @ across.mT
     # Inputs have no variance.
     joint = np.zeros((len(yy), q + p, q + p))
-    joint[:, :k, :k], joint[:, :k, q:] = covariances, yx.mT
+    joint[:, :k, :k], joint[:, :k, q:] = P, yx.mT
     joint[:, q:, :k], joint[:, q:, q:] = yx, yy
-    return np.hstack([x, of_y]), joint
+    return np.hstack([x, y]), joint
 
 
 def expected_moments(model, data, known, means, covariances, lags):
     """Return the moments of first states, of transitions, and of states with rows, per sequence.
 
-    `known` is what is known of rows, and the others are smoothed moments. Sequences of one length
-    may share covariances and lags, which are those of one of them. Inputs follow the states of
-    transitions and of rows. Nothing is first in a sequence that continues.
+    `known` is what is known of rows, and the others are smoothed moments. Inputs follow the states
+    of transitions and of rows. Nothing is first in a sequence that continues.
     """
-    n, k, q = len(data), model.n_components, model.n_components + model.n_inputs
-    first, last = data.offsets[:-1], data.offsets[1:] - 1
+    n, k, first = len(data), model.n_components, data.offsets[:-1]
     weights = np.zeros(1) if data.n_lead else None
-    initial = _moments(*_of_rows(means, covariances, first, True), weights, n)
-    leads = np.ones(len(means), dtype=bool)
-    leads[last] = False
-    before = np.flatnonzero(leads)
-    G = known.arrays.get("transition_matrices")
-    g = known.arrays.get("transition_offsets")
-    after, maps = before + 1, np.zeros((1 if G is None else len(before), k, q))
+    initial = _moments(means[first], covariances[first], weights, n)
+    before = np.delete(np.arange(len(means)), data.offsets[1:] - 1)
+    G, g = (known.arrays.get(f"transition_{what}") for what in ("matrices", "offsets"))
+    after, maps = before + 1, np.zeros((1 if G is None else len(before), k, k + model.n_inputs))
     if G is not None:
         maps[:, :, :k] = -G[before]
-    shifts = np.zeros((len(before), k)) if g is None else -g[before]
-    leaving, rests = (_of_rows(means, covariances, at, G is None) for at in (before, after))
-    across = _of_rows(means, lags, after, G is None)[1]
-    pairs = _pairs(leaving, known.left[before], maps, shifts, rests, across)
-    transitions = _moments(*pairs, None, n)
-    parts = [*_observations(model, data, known, means, covariances)]
-    joint = [np.concatenate(part) for part in zip(*parts, strict=True)]
-    return initial, transitions, _moments(*joint, None, n)
+    rest = means[after] if g is None else means[after] - g[before]
+    P, R = (_of_rows(covariances, rows, G is None) for rows in (before, after))
+    x, across = np.hstack([means, known.left])[before], _of_rows(lags, after, G is None)
+    transitions = _moments(*_pairs(x, P, maps, rest, R, across), None, n)
+    x = np.hstack([means, known.now])
+    joint = zip(*_observations(model, data.X, known, x, covariances), strict=True)
+    return initial, transitions, _moments(*map(np.concatenate, joint), None, n)
 
 
-def _observations(model, data, known, means, covariances):
+def _observations(model, X, known, x, covariances):
     """Yield moments of states and what is left of their rows, by patterns of gaps."""
     B, c, R = model.emissions.matrix, model.emissions.offset, model.emissions.covariance
-    (d, q), k = B.shape, model.n_components
-    X = data.X
-    gaps = np.isnan(X)
+    d, k, gaps = len(B), model.n_components, np.isnan(X)
+    G, g = (known.arrays.get(f"observation_{what}") for what in ("matrices", "offsets"))
     observed = np.flatnonzero(~gaps.all(axis=1))
-    gaps = gaps[observed]
-    patterns, of_row = gaps[:1], np.zeros(len(gaps), dtype=np.intp)
-    if (gaps != patterns).any():
-        patterns, of_row = np.unique(gaps, axis=0, return_inverse=True)
-    yield np.empty((0, q + d)), np.empty((0, q + d, q + d))
+    patterns, of_row = np.zeros((1, d), dtype=bool), np.zeros(len(observed), dtype=np.intp)
+    if gaps[observed].any():
+        patterns, of_row = np.unique(gaps[observed], axis=0, return_inverse=True)
     for i, missing in enumerate(patterns):
         rows, seen = observed[of_row.ravel() == i], ~missing
-        G, g = (known.arrays.get(f"observation_{what}") for what in ("matrices", "offsets"))
         C = B[None]
         if G is not None:
             C = np.tile(B, (len(rows), 1, 1))
             C[:, :, :k] += G[rows]
-        offset = c[None] if g is None else c + g[rows]
+        offset = c if g is None else c + g[rows]
         # Noise of missing values follows from that of the others.
         fill = np.zeros((d, int(seen.sum())))
         fill[seen] = np.eye(fill.shape[1])
-        inner = R[np.ix_(seen, seen)]
-        fill[missing] = np.linalg.solve(inner, R[np.ix_(seen, missing)]).T
-        rest = np.zeros((d, d))
-        rest[np.ix_(missing, missing)] = R[np.ix_(missing, missing)] - (
-            fill[missing] @ R[np.ix_(seen, missing)]
+        fill[missing] = np.linalg.solve(R[np.ix_(seen, seen)], R[np.ix_(seen, missing)]).T
+        rest = c + (X[rows][:, seen] - offset[..., seen]) @ fill.T
+        spread = np.broadcast_to(R - fill @ R[seen], (len(rows), d, d))
+        P, spread = (
+            _of_rows(part, at, G is None)
+            for part, at in ((covariances, rows), (spread, slice(None)))
         )
-        maps = B - fill @ C[:, seen]
-        shifts = c + (X[rows][:, seen] - offset[:, seen]) @ fill.T
-        rests = np.zeros((len(rows), d)), np.broadcast_to(rest, (len(rows), d, d))
-        states = _of_rows(means, covariances, rows, G is None)
-        yield _pairs(states, known.now[rows], maps, shifts, rests)
-
-
-def with_weight(moments, weight):
-    """Return moments with another weight, of the same mean and covariance."""
-    scale = np.array([weight])
-    return Moments(scale, scale.copy(), moments.mean, weight * moments.scatter)
+        yield _pairs(x[rows], P, B - fill @ C[:, seen], rest, spread)
 
 
 def of_inputs(moments, n):

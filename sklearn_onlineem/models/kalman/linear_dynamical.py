@@ -54,7 +54,6 @@ from sklearn_onlineem.models.kalman._varying import (
     n_inputs_of,
     of_inputs,
     times_of,
-    with_weight,
 )
 from sklearn_onlineem.models.kalman._varying import occupancies as varying_occupancies
 from sklearn_onlineem.models.kalman.regression import Regression, coordinates_of_regression
@@ -741,21 +740,20 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
                 "states are not drawn where there are inputs, matrices or offsets vary in time, or"
                 " starts are diffuse: choose a solver that takes expectations."
             )
-        is_diffuse, of_rows, terms = self._starts_diffuse(data), None, []
-        if log_likelihoods is not None or not is_diffuse:
-            of_rows = self.row_log_likelihoods(data)
         if log_likelihoods is not None:
-            log_likelihoods[:] = of_rows
-        if is_diffuse:
+            log_likelihoods[:] = self.row_log_likelihoods(data)
+        if self._starts_diffuse(data):
             found, totals = zip(*_diffuse.evidence(self, data), strict=True)
             return [(1.0 / len(data), statistics) for statistics in found], sum(totals)
+        terms, total = [], 0.0
         for piece, padded, known in self._pieces(data):
-            moments = padded.smoothed(piece, data.n_threads)[:3]
+            *moments, _, log_densities = padded.smoothed(piece, data.n_threads)
             if not are_finite(*moments):
                 self._explain_overflow(data)
             parts = expected_moments(self, piece, known, *moments)
             terms.append((len(piece) / len(data), LinearDynamicalStatistics(*parts)))
-        return terms, of_rows.sum()
+            total += log_densities.sum()
+        return terms, total
 
     def seeing(self, data: Sequences) -> LinearDynamicalModel:
         """Return the model with the moments of the states and inputs of data, if it has inputs.
@@ -897,7 +895,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             if self.seen is None:
                 raise ValueError("the model has seen no inputs yet.")
             pairs = zip(self.seen, n_inputs_of(like), strict=True)
-            return np.array([share_of_starts(like)]), *(with_weight(*pair) for pair in pairs)
+            return np.array([share_of_starts(like)]), *(part.scale(n) for part, n in pairs)
         if self.varying is not None:
             longest = int(like.steps[0][-1])
             X = np.full((longest, self.n_features), np.nan)
@@ -1191,7 +1189,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         known, begin, found = known_of(self, data), 0, []
         for piece in pieces:
             end = begin + len(piece.X) - piece.n_lead
-            own = known.part(begin, end, piece.n_lead)
+            # The last row, whose transition leads to the first one, stands for the state before.
+            own = known.of(np.arange(begin - piece.n_lead, end))
             found.append((piece, self._with_arrays(own.of_filter(self)), own))
             begin = end
         return found
