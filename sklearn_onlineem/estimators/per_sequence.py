@@ -68,15 +68,17 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         ----------
         X : list of array-likes of shape (length, n_features), or array-like of 2 or 3 dimensions
             The sequences, in any form that hidden Markov models take.
-        y : object, default=None
-            Ignored.
+        y : array-like, default=None
+            A value for each row, in the forms of labels of hidden Markov models, for transformers
+            that require targets, such as ``LinearDiscriminantAnalysis()``; others get none.
 
         Raises
         ------
         ValueError
             If X or the transformer is invalid.
         """
-        self.transformer_ = self._new_transformer().fit(self._form(X).X)
+        transformer = self._new_transformer()
+        self.transformer_ = transformer.fit(*self._rows(transformer, X, y))
         return self
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -115,7 +117,7 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
                         f" now {now!r}; call fit again."
                     )
             transformer = copy.deepcopy(self.transformer_)
-        self.transformer_ = transformer.partial_fit(self._form(X).X)
+        self.transformer_ = transformer.partial_fit(*self._rows(transformer, X, y))
         return self
 
     def _new_transformer(self):
@@ -125,6 +127,18 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
     def _form(self, X):
         with error_context(self):
             return sequence_form(X)
+
+    def _rows(self, transformer, X, y):
+        """Return the rows, and their targets if the transformer requires some."""
+        form = self._form(X)
+        if not (
+            isinstance(transformer, BaseEstimator) and get_tags(transformer).target_tags.required
+        ):
+            return (form.X,)
+        with error_context(self):
+            if y is None:
+                raise ValueError(f"{type(transformer).__name__} requires y, and got None.")
+            return form.X, form.flat(y)
 
     def transform(self, X: SequenceData) -> FloatsOrList:
         """Transform each sequence.

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 
@@ -40,3 +41,16 @@ def test_a_batch_that_is_refused_changes_nothing():
     assert vars(stream.transformer_).keys() == before.keys()
     for name, value in before.items():
         assert_array_equal(getattr(stream.transformer_, name), value)
+
+
+def test_transformers_that_require_targets_get_those_of_rows(rng):
+    X = [rng.standard_normal((n, 3)) for n in (9, 5, 30)]
+    y = [rng.integers(0, 3, len(part)) for part in X]
+    names = [np.array([*"abc"])[part] for part in y]
+    expected = LinearDiscriminantAnalysis().fit(np.concatenate(X), np.concatenate(y))
+    for labels in (y, names, np.concatenate(names)):
+        found = PerSequence(LinearDiscriminantAnalysis()).fit(X, labels).transform(X)
+        assert [len(part) for part in found] == [9, 5, 30]
+        assert_array_equal(np.concatenate(found), expected.transform(np.concatenate(X)))
+    with pytest.raises(ValueError, match=r"PerSequence: y\[0\] has 5 entries"):
+        PerSequence(LinearDiscriminantAnalysis()).fit(X, y[::-1][1:] + y[:1])

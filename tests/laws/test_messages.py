@@ -10,6 +10,7 @@ import pytest
 from cases.merged_cases import REPRESENTATIVES
 from cases.refusals import assert_refused_call, rows_of
 from scipy import sparse
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.mixture import BayesianGaussianMixture
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
@@ -376,6 +377,8 @@ regressor().score_samples(X, X) -> MixtureRegressor: y has 2 targets
 regressor().predict(np.full((1, 2), np.inf)) -> infinity
 PerSequence(Normalizer()).fit(SEQUENCES).inverse_transform(SEQUENCES) ->
     TypeError: PerSequence: transformer has no inverse_transform
+PerSequence(LinearDiscriminantAnalysis()).fit(SEQUENCES) ->
+    PerSequence: LinearDiscriminantAnalysis requires y
 PerSequence(FunctionTransformer()).partial_fit(SEQUENCES) ->
     TypeError: PerSequence: transformer has no partial_fit
 DriftWatch(action=each) for each in ('start', None) ->
@@ -910,6 +913,7 @@ OTHERS = {
     for one in (
         BayesianGaussianMixture,
         FunctionTransformer,
+        LinearDiscriminantAnalysis,
         LinearGaussian,
         Normalizer,
         Reinitialise,
