@@ -40,13 +40,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, depth": 12,
     "members of OnlineEM": 68,
     "Python files": 209,
-    "Python code": 31_821,
-    "Python docstrings": 14_738,
+    "Python code": 31_807,
+    "Python docstrings": 14_739,
     "kernel files": 56,
     "kernel code": 14_999,
     "public names": 110,
     "import circles": 0,
-    "test code": 39_903,
+    "test code": 39_919,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

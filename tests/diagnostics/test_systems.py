@@ -170,3 +170,21 @@ def test_noise_without_a_density_is_refused(rng):
     kalman.set_params(em_vars=["transition_matrices"], transition_covariance=[[0.0]])
     with pytest.raises(ValueError, match="noise of the transitions has no density"):
         standard_errors(kalman.set_params(**EXACT).fit(X), X)
+
+
+def test_readings_that_vary_in_size_tell_levels_of_rows_and_states_apart(rng):
+    C, n, times = rng.uniform(0.5, 2.0, size=(30, 1, 1)), 40, np.arange(30)
+    walks = 3.0 + 0.3 * rng.normal(size=(n, 30, 1)).cumsum(axis=1)
+    X = list(C[:, 0] * walks + 1.0 + 0.1 * rng.normal(size=(n, 30, 1)))
+    kalman = KalmanFilter(
+        1, observation_matrices=C, transition_covariance=0.09, observation_covariance=0.01,
+        initial_state_covariance=0.09, em_vars=["initial_state_mean", "observation_offsets"],
+        **EXACT,
+    ).fit(X)  # fmt: skip
+    errors = standard_errors(kalman, X).errors
+    c = C.ravel()
+    covariance = 0.09 * np.outer(c, c) * (1.0 + np.minimum.outer(times, times)) + 0.01 * np.eye(30)
+    G = np.column_stack([c, np.ones(30)])
+    expected = np.sqrt(np.linalg.inv(n * G.T @ np.linalg.solve(covariance, G)).diagonal())
+    found = errors["initial_state_mean_"], errors["observation_offsets_"]
+    np.testing.assert_allclose(np.concatenate(found), expected, rtol=1e-5)

@@ -283,14 +283,27 @@ def unseen_changes(model, sizes, told=()):
         None if model.varying is None else model.varying.in_units(sizes, _MOST_TIMES),
         model.diffuse,
     )
-    units = np.eye(k * k + k)
-    every = [_changes(model, unit[: k * k].reshape(k, k), unit[k * k :], told) for unit in units]
-    known, learnt = (
-        {name: np.array([pair[i][name].ravel() for pair in every]).T for name in every[0][i]}
-        for i in (0, 1)
-    )
-    free = null_space(np.concatenate([*known.values(), np.zeros((1, len(units)))]), rcond=_NONE)
-    moves = {name: changes @ free for name, changes in learnt.items()}
+    units, known, moves = np.eye(k * k + k), [], {}
+    E, s = np.split(units, [k * k], axis=1)
+    for (part, what), change in _changes(model, E.reshape(-1, k, k), s).items():
+        regression = getattr(model, part)
+        if what not in regression.learnt or (part, what) in told:
+            known.append(change)
+            continue
+        # What is learnt is one for all times.
+        known.append(change - change[:, :1])
+        change, fixed = change[:, 0], regression.fixed
+        if what == "covariance":
+            # Zeros off a learnt diagonal are known.
+            known += [change - np.array([*map(regression.family.shape.nearest, change)])]
+        if fixed is not None:
+            mask = fixed.of(what, regression.covariance)
+            known += [change[:, mask], np.array([fixed.untied(what, own) for own in change])]
+            change = np.where(mask, 0.0, change)
+        moves[part, what] = change
+    known = [change.reshape(len(units), -1) for change in known]
+    free = null_space(np.hstack([*known, np.zeros((len(units), 1))]).T, rcond=_NONE)
+    moves = {name: change.reshape(len(units), -1).T @ free for name, change in moves.items()}
     moved = [name for name, move in moves.items() if np.abs(move).max(initial=0) > _NONE]
     if not moved:
         return 0, moved
@@ -306,71 +319,39 @@ def _is_pinned(model):
     return is_known and np.linalg.matrix_rank(model._observability) == model.n_components
 
 
-def _changes(model, E, s, told):
-    """Return relative changes of known and of learnt parameters, by part and parameter."""
-    first, step, reading = model.initial, model.transitions, model.emissions
-    # Arrays that vary have an axis of time.
-    varying = {} if model.varying is None else model.varying.given
-    k = model.n_components
-    A = varying.get("transition_matrices", step.matrix[:, :k])
-    b = varying.get("transition_offsets", step.offset)
-    C = varying.get("observation_matrices", reading.matrix[:, :k])
-    # Rows and inputs may be in units of any size.
-    C = C / np.maximum(np.linalg.norm(C, axis=-1, keepdims=True), _TINY)
-    B = step.matrix[:, k:]
-    B = B / np.maximum(np.linalg.norm(B, axis=0), _TINY)
-    D = np.zeros_like(reading.matrix[:, k:])
-    every = {
-        ("initial", "offset"): E @ first.offset + s,
-        ("initial", "covariance"): _congruent(E, first.covariance),
-        ("transitions", "matrix"): _beside(E @ A - A @ E, E @ B),
-        ("transitions", "offset"): (E @ b.T).T + s - A @ s,
-        ("transitions", "covariance"): _congruent(E, step.covariance),
-        ("emissions", "matrix"): _beside(-C @ E, D),
-        ("emissions", "offset"): -C @ s,
-    }
+def _changes(model, E, s):
+    """Return changes of parameters, by part and parameter, where states become h + E h + s.
+
+    Of n changes, (n, k, k) and (n, k), they are (n, T, ..): of T times where arrays vary, or one.
+    """
+    (n, k), m, d = s.shape, model.n_inputs, model.n_features
+    given, found = {} if model.varying is None else model.varying.given, {}
+    none, rows = ((np.zeros((n, 1, p, p)), np.zeros((n, 1, p, 1))) for p in (0, d))
+    # Inputs do not change.
+    E, s = np.pad(E, ((0, 0), (0, m), (0, m)))[:, None], np.pad(s, ((0, 0), (0, m)))
+    inputs = E, s[:, None, :, None]
+    states = E[..., :k, :k], inputs[1][:, :, :k]
+    ends = {"initial": (none, states), "transitions": (inputs, states), "emissions": (inputs, rows)}
+    for part, ((E_x, s_x), (E_y, s_y)) in ends.items():
+        B, c, S = getattr(model, part).parameters._arrays
+        if (matrices := given.get(NAMES.get((part, "matrix")))) is not None:
+            B = B + np.pad(matrices, ((0, 0), (0, 0), (0, m)))
+        c = given.get(NAMES[part, "offset"], c)[:, :, None]
+        # Rows and inputs may be in units of any size.
+        if part == "emissions":
+            units = np.linalg.norm(B[:, :, :k], axis=2).max(axis=0)[:, None]
+        else:
+            units = np.append(np.ones(k), np.linalg.norm(B[0, :, k:], axis=0))[: B.shape[2]]
+        B = B / np.maximum(units, _TINY)
+        half = E_y @ S / S[0].diagonal().max(initial=_TINY)
+        found[part, "matrix"] = E_y @ B - B @ E_x
+        found[part, "offset"] = (E_y @ c + s_y - B @ s_x)[..., 0]
+        found[part, "covariance"] = half + half.mT
     if model.diffuse is not None:
         # Of these nothing is known.
-        every["initial", "offset"][model.diffuse] = 0.0
-        every["initial", "covariance"][model.diffuse] = 0.0
-        every["initial", "covariance"][:, model.diffuse] = 0.0
-    known, learnt = {}, {}
-    for (part, what), change in every.items():
-        regression = getattr(model, part)
-        if what not in regression.learnt or (part, what) in told:
-            known[part, what] = change
-            continue
-        if change.ndim > _N_AXES[what]:
-            # What is learnt is one for all times.
-            known[part, f"{what}, of times"], change = change - change[0], change[0]
-        learnt[part, what] = change
-        if what == "covariance":
-            # Zeros off a learnt diagonal are known.
-            known[part, what] = change - regression.family.shape.nearest(change)
-        if regression.fixed is not None:
-            fixed = regression.fixed.of(what, regression.covariance)
-            known[part, f"{what}, fixed"] = change[fixed]
-            known[part, f"{what}, tied"] = regression.fixed.untied(what, change)
-            learnt[part, what] = np.where(fixed, 0.0, change)
-    return known, learnt
-
-
-_N_AXES = {"matrix": 2, "offset": 1, "covariance": 2}
-
-
-def _beside(of_states, of_inputs):
-    """Return changes of a matrix, which may vary in time, from those of its columns."""
-    if not of_inputs.shape[1]:
-        return of_states
-    of_inputs = np.broadcast_to(of_inputs, (*of_states.shape[:-1], of_inputs.shape[1]))
-    return np.concatenate([of_states, of_inputs], axis=-1)
-
-
-def _congruent(E, covariance):
-    """Return the change of a covariance, relative to the largest variance."""
-    largest = np.diag(covariance).max(initial=_TINY)
-    change = E @ covariance / largest
-    return change + change.T
+        found["initial", "offset"][..., model.diffuse] = 0.0
+        found["initial", "covariance"][..., model.diffuse | model.diffuse[:, None]] = 0.0
+    return found
 
 
 def _node(name):
