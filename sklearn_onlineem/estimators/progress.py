@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem.em.schedules import BETA_SCHEDULES
+from sklearn_onlineem.em.solvers import Online
 from sklearn_onlineem.em.stopping import StandardErrorStopping, expected_passes, remaining_gain
 from sklearn_onlineem.estimators.fitted import copy_after, fitted_after
 from sklearn_onlineem.estimators.learning import most_passes, stops_in_standard_errors, tol_of
@@ -137,7 +138,9 @@ def _outlook(estimator, progress, data):
 def warn_of_unused_rates(estimator, solver, progress):
     """Warn of parameters of learning rates that were set, but that no step has used."""
     has_own_rates, used = solver.has_own_rates, set()
-    if progress.used_rates and not has_own_rates:
+    # All of its steps are online, also those of infinite rates.
+    took_steps = progress.used_rates or isinstance(solver, Online)
+    if took_steps and not has_own_rates:
         used = {"schedule"}
         if isinstance(estimator.schedule, str):
             used |= {"eta0", "beta"} if estimator.schedule in BETA_SCHEDULES else {"eta0"}
@@ -150,7 +153,7 @@ def warn_of_unused_rates(estimator, solver, progress):
         return
     if has_own_rates:
         why = "the solver has its own learning rates."
-    elif progress.used_rates:
+    elif took_steps:
         why = f"schedule={estimator.schedule!r} does not use it."
     else:
         why = (

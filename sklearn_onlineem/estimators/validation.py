@@ -280,8 +280,8 @@ def check_values(data, family, first=True):
     some = data.X if observed.all() else data.X.compress(observed, axis=0)
     if not isinstance(family, Marginals) and np.isnan(some).any():
         raise ValueError(
-            f"X has NaN in rows with other values: {family} has no marginal distributions of"
-            " some features. Only whole rows can be missing."
+            f"X has NaN in rows with other values: {type(family).__name__} has no marginal"
+            " distributions of some features. Only whole rows can be missing."
         )
     if len(some):
         family.check(some)

@@ -370,6 +370,11 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
     """
 
     determined_by_means = True
+    _is_ours = True
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls._is_ours = cls.__module__.startswith("sklearn_onlineem.")
 
     def means(self, parameters: Parameters) -> Floats:
         return parameters
@@ -448,9 +453,9 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
         return mean
 
     def log_density(self, parameters: Parameters, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
-        natural = self.to_natural(parameters)
-        offset = -self.log_partition(natural)
-        return linear_log_density(*self._observe(X, n_threads), natural, offset, n_threads)
+        phi, base = self._observe(X, n_threads)
+        natural, log_partition = self._natural_form(parameters, phi.shape[1])
+        return linear_log_density(phi, base, natural, -log_partition, n_threads)
 
     def expected_statistics(
         self, X: FloatsOrSparse, responsibilities: Floats, n_threads: int = 1
@@ -484,9 +489,27 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
         _, phi, base = rows.remember(
             id(self), lambda: (self, *self._observe(rows.X, rows.n_threads))
         )
+        natural, log_partition = self._natural_form(parameters, phi.shape[1])
+        return linear_e_step(phi, base, natural, log_weights - log_partition, rows, wanted)
+
+    def _natural_form(self, parameters, n_statistics):
+        """Return natural parameters and log-partitions; ValueError for wrong ones of users."""
         natural = self.to_natural(parameters)
-        offset = log_weights - self.log_partition(natural)
-        return linear_e_step(phi, base, natural, offset, rows, wanted)
+        if self._is_ours:
+            return natural, self.log_partition(natural)
+        counted = parameters if isinstance(parameters, np.ndarray) else natural
+        shape = len(counted), n_statistics
+        self._check_result("to_natural", natural, shape)
+        log_partition = self.log_partition(natural)
+        self._check_result("log_partition", log_partition, shape[:1])
+        return natural, log_partition
+
+    def _check_result(self, name, values, shape):
+        if np.shape(values) != shape or np.isnan(values).any():
+            raise ValueError(
+                f"{name} of {type(self).__name__} must return numbers in an array of shape {shape},"
+                f" got {np.asarray(values)!s:.60} of shape {np.shape(values)}."
+            )
 
     def _observe(self, X, n_threads=1):
         return promoted(self.sufficient_statistics(X)), self.log_base_measure(X, n_threads)

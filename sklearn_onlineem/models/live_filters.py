@@ -185,7 +185,8 @@ class StateFilter(_LiveFilter):
             except ours(ValueError) as error:
                 raise type(error)(f"{_NAME}: {error}") from None
         elif not _missing(X).all() and not isinstance(family, Marginals):
-            raise ValueError(f"{_NAME}: {family} does not accept rows with some values missing.")
+            name = type(family).__name__
+            raise ValueError(f"{_NAME}: {name} does not accept rows with some values missing.")
         end = self._model.filtered_end(data)
         if end is None:
             raise ValueError(

@@ -28,7 +28,7 @@ from sklearn_onlineem import (
     GaussianMixture,
     RegressionMixture,
 )
-from sklearn_onlineem.em import Auto, Batch, Newton, Online, PowerDecay, Stochastic
+from sklearn_onlineem.em import Auto, Batch, Constant, Newton, Online, PowerDecay, Stochastic
 from sklearn_onlineem.statistics import combine
 
 N = 60  # rows, sequences or pairs
@@ -187,6 +187,16 @@ def test_averages_are_those_of_one_fit(case, solver, rng):
     resumed = copy.deepcopy(fitted).fit(X)
     assert fitted._fitted.state.carry == {}
     assert_identical(state_of(pickle.loads(pickle.dumps(fitted)).fit(X)), state_of(resumed))
+
+
+def test_infinite_rates_of_online_em_are_rates(rng):
+    X = rng.standard_normal((60, 2))
+    rates = {"schedule": Constant(math.inf), "max_iter": 3, "tol": 0.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GaussianMixture(2, solver="online", **rates).fit(X)
+    with pytest.warns(UserWarning, match="no step that depends on schedule"):
+        GaussianMixture(2, solver="batch", **rates).fit(X)
 
 
 @averaging
