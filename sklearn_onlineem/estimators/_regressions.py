@@ -18,7 +18,7 @@ from sklearn_onlineem.estimators._start import (
     sums,
     wide_pseudo_rows,
 )
-from sklearn_onlineem.estimators.parameters import NOT_NEGATIVE, estimator, parameter
+from sklearn_onlineem.estimators.parameters import RELATIVE, estimator, parameter
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.families.gaussian_regression import GaussianRegression
 from sklearn_onlineem.models.mixtures.mixture import MixtureModel, MixtureStatistics
@@ -51,9 +51,7 @@ class RegressionParameters:
     covariance_type: str = parameter(
         default="full", valid=[StrOptions(set(COVARIANCES) - {"tied"})], structural=True
     )
-    reg_covar: float | str = parameter(
-        default="relative", valid=[StrOptions({"relative"}), NOT_NEGATIVE], structural=True
-    )
+    reg_covar: float | str = parameter(default="relative", valid=RELATIVE, structural=True)
     init: object = parameter(
         default=SHORT_EM, valid=[StrOptions({SHORT_EM, *STARTS}), "array-like"]
     )

@@ -34,7 +34,7 @@ from sklearn_onlineem.estimators._known import (
     with_lengths,
 )
 from sklearn_onlineem.estimators.learning import resumed
-from sklearn_onlineem.estimators.parameters import are_same
+from sklearn_onlineem.estimators.parameters import AUTO, are_same
 from sklearn_onlineem.estimators.progress import warn_user
 from sklearn_onlineem.estimators.threads import single_threaded_blas, single_threaded_openmp
 from sklearn_onlineem.estimators.validation import error_context
@@ -123,6 +123,10 @@ class LearntPrior:
 
     def __repr__(self):
         return f"LearntPrior({self.made_by}, weight={self.weight:g})"
+
+
+# What the parameter `prior` of most estimators may be.
+PRIOR = [None, dict, AUTO, LearntPrior]
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from sklearn_onlineem.estimators.parameters import (
     fit_context,
     naming_calls,
 )
+from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import checked_weight, error_context, is_empty
 
 # Scores in the quantile of a stream, at least and at most; rows below it that they should have.
@@ -352,7 +353,6 @@ class AnomalyDetector(
     def _observed(self, estimator, X, where, sample_weight):
         """Return the scores of all of which something was observed, and their weights or None."""
         scores, form = _scores(estimator, X, where, self.per_sequence)
-        scores = _flat(scores)
         if sample_weight is None:
             return scores[~np.isnan(scores)], None
         with error_context(estimator):
@@ -360,8 +360,8 @@ class AnomalyDetector(
                 weights = checked_weight(sample_weight, scores)
             else:
                 weights = form.weights(sample_weight)
-                if not self.per_sequence:
-                    weights = _flat(form.restored(np.repeat(weights, np.diff(form.offsets))))
+        if form is not None and not self.per_sequence:
+            weights = np.repeat(weights, np.diff(form.offsets))
         counted = ~np.isnan(scores) & (weights > 0.0)
         return scores[counted], weights[counted]
 
@@ -392,7 +392,8 @@ class AnomalyDetector(
         estimator, per_sequence = self.estimator_, self.per_sequence
         self._check_per_sequence(estimator, continues, self._scores.of_sequences)
         where = _given(**where, continues=continues)
-        return _scores(estimator, X, where, per_sequence)[0]
+        scores, form = _scores(estimator, X, where, per_sequence)
+        return scores if form is None or per_sequence else form.restored(scores)
 
     def decision_function(
         self, X: RowData | SequenceData, *, continues: bool = False, **where: Unpack[Where]
@@ -470,31 +471,29 @@ def _given(**where):
 
 
 def _scores(estimator, X, where, per_sequence):
-    """Return scores, NaN where nothing was observed, and the form of sequences.
+    """Return scores of rows, or of sequences, NaN where nothing was observed, and their form.
 
-    Scores are those of sequences, or of rows in their form.
+    It is None of rows that are no sequences.
     """
     if not hasattr(estimator, "score_rows"):
-        return estimator.score_samples(X, **where), None
-    scores = estimator.score_rows(X, **where)
-    reader = estimator._seen()._input()
-    data = reader.read(X, **where)
+        return np.asarray(estimator.score_samples(X, **where)), None
+    estimator._check_continues(where.get("continues", False))
+    seen = estimator._seen()
+    with error_context(estimator):
+        reader = seen._input()
+        data = reader.read(X, **where)
+        with single_threaded_blas(data.n_rows):
+            scores = seen._fitted.state.model.row_log_likelihoods(data)
     form, observed = reader.form, data.observed
-    is_missing = np.zeros(data.n_rows, dtype=bool) if observed is None else ~observed
-    if per_sequence:
-        scores = _flat(scores) if form.order is None else scores[form.order]
-        sums = np.add.reduceat(np.where(is_missing, 0.0, scores), form.offsets[:-1])
-        counts = np.add.reduceat(np.where(is_missing, 0.0, 1.0), form.offsets[:-1])
-        return sums / np.where(counts > 0.0, counts, np.nan), form
-    unknown = form.restored(np.where(is_missing, np.nan, 0.0))
-    if not form.is_nested:
-        return scores + unknown, form
-    return [part + of_part for part, of_part in zip(scores, unknown, strict=True)], form
+    if observed is not None:
+        scores = np.where(observed, scores, np.nan)
+    if not per_sequence:
+        return scores, form
+    is_known, starts = ~np.isnan(scores), form.offsets[:-1]
+    counts = np.add.reduceat(is_known.astype(np.float64), starts)
+    sums = np.add.reduceat(np.where(is_known, scores, 0.0), starts)
+    return sums / np.where(counts > 0.0, counts, np.nan), form
 
 
 def _mapped(function, scores):
     return [function(part) for part in scores] if isinstance(scores, list) else function(scores)
-
-
-def _flat(scores):
-    return np.concatenate(scores) if isinstance(scores, list) else np.asarray(scores)

@@ -540,6 +540,10 @@ def _n_parameters(estimator):
 class FitTransformMixin(TransformerMixin):
     """Mixin of transformers: `fit_transform` is rolled back if `transform` fails."""
 
+    @property
+    def _n_features_out(self):
+        return self.model_.n_components
+
     def fit_transform(self, X: object, y: object = None, **fit_params: object) -> FloatsOrList:
         """Fit, and return the result of `transform` for X.
 

@@ -42,6 +42,7 @@ from sklearn_onlineem.estimators.validation import check_complete, error_context
 COUNT, COUNT_FROM_0 = (Interval(Integral, least, None, closed="left") for least in (1, 0))
 POSITIVE, NOT_NEGATIVE = (Interval(Real, 0, None, closed=kind) for kind in ("neither", "left"))
 AUTO = StrOptions({"auto"})
+RELATIVE = [StrOptions({"relative"}), NOT_NEGATIVE]
 _HEADER = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
 

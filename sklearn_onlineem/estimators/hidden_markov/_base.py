@@ -18,6 +18,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._known import Settable, fixed_entries, learnt_parts, with_masks
 from sklearn_onlineem.estimators._labels import LearnsClasses
 from sklearn_onlineem.estimators._start import (
+    PRIOR,
     STARTS,
     LearntPrior,
     TakesPrior,
@@ -32,7 +33,7 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
     excess,
     segment_durations,
 )
-from sklearn_onlineem.estimators.parameters import AUTO, COUNT, POSITIVE, estimator, parameter
+from sklearn_onlineem.estimators.parameters import COUNT, POSITIVE, estimator, parameter
 from sklearn_onlineem.estimators.sequences import (
     SequenceEstimator,
     is_one,
@@ -147,9 +148,7 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     startprob_prior: object = parameter(default=None, valid=_CONCENTRATION)
     transmat_prior: object = parameter(default=None, valid=_CONCENTRATION)
     durationprob_prior: object = parameter(default=None, valid=_CONCENTRATION)
-    prior: Mapping[str, object] | LearntPrior | str | None = parameter(
-        default=None, valid=[None, dict, AUTO, LearntPrior]
-    )
+    prior: Mapping[str, object] | LearntPrior | str | None = parameter(default=None, valid=PRIOR)
     init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
     algorithm: str = parameter(default="viterbi", valid=[StrOptions({"viterbi", "map"})])
 
@@ -282,10 +281,6 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     @fitted_property
     def filtered_state_(self) -> Floats:
         return exposed(self, self.model_.states_of_end(self._end()[0]))
-
-    @property
-    def _n_features_out(self):
-        return self.model_.n_components
 
     def predict_proba(self, X: SequenceData, *cut: Cut, **where: Unpack[Where]) -> FloatsOrList:
         """Return the posterior probabilities of the states, given whole sequences.

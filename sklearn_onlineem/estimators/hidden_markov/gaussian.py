@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from numbers import Real
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._checks import (
     LARGEST_SQUARE,
@@ -23,10 +22,10 @@ from sklearn_onlineem.estimators._known import (
     masks_of_covariances,
     masks_of_means,
 )
-from sklearn_onlineem.estimators._start import LearntPrior
+from sklearn_onlineem.estimators._start import PRIOR, LearntPrior
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
-from sklearn_onlineem.estimators.mixtures.gaussian import unit_gaussians
-from sklearn_onlineem.estimators.parameters import AUTO, NOT_NEGATIVE, estimator, parameter
+from sklearn_onlineem.estimators.mixtures.gaussian import SHAPE, unit_gaussians
+from sklearn_onlineem.estimators.parameters import NOT_NEGATIVE, RELATIVE, estimator, parameter
 from sklearn_onlineem.families import Gaussian
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 
@@ -112,20 +111,14 @@ class GaussianHMM(BaseHMM):
     array([-5.,  5.])
     """
 
-    covariance_type: str = parameter(
-        default="diag", valid=[StrOptions(set(COVARIANCES))], structural=True
-    )
-    reg_covar: float | str = parameter(
-        default="relative", valid=[StrOptions({"relative"}), NOT_NEGATIVE], structural=True
-    )
+    covariance_type: str = parameter(default="diag", valid=SHAPE, structural=True)
+    reg_covar: float | str = parameter(default="relative", valid=RELATIVE, structural=True)
     means_init: object = parameter(default=None, valid=[None, "array-like"])
     covars_init: object = parameter(default=None, valid=[None, "array-like"])
     means_prior: object = parameter(default=0.0, valid=[Real, "array-like"])
     means_weight: float = parameter(default=0.0, valid=[NOT_NEGATIVE])
     covars_prior: object = parameter(default=None, valid=[None, NOT_NEGATIVE, "array-like"])
-    prior: Mapping[str, object] | LearntPrior | str | None = parameter(
-        default="auto", valid=[None, dict, AUTO, LearntPrior]
-    )
+    prior: Mapping[str, object] | LearntPrior | str | None = parameter(default="auto", valid=PRIOR)
     covars_weight: float = parameter(default=1.0, valid=[NOT_NEGATIVE])
 
     _takes = frozenset({"missing"})

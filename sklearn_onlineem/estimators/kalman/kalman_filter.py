@@ -364,10 +364,6 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
 
     # ---------------------------------------------------------------------------------- inference
 
-    @property
-    def _n_features_out(self):
-        return self.model_.n_components
-
     def _moments(self, method, X, *cut, **where):
         seen = self._seen()
         parts, form = seen._made(method, X, *cut, **where)

@@ -25,6 +25,7 @@ from sklearn_onlineem.estimators._known import (
 from sklearn_onlineem.estimators._labels import LearnsClasses
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._start import (
+    PRIOR,
     STARTS,
     ClusterInitialiser,
     LearntPrior,
@@ -122,9 +123,7 @@ class MixtureParameters(TakesPrior):
     weight_concentration_prior: float | ArrayLike | None = parameter(
         default=None, valid=[None, Interval(Real, None, None, closed="neither"), "array-like"]
     )
-    prior: Mapping[str, object] | LearntPrior | str | None = parameter(
-        default="auto", valid=[None, dict, AUTO, LearntPrior]
-    )
+    prior: Mapping[str, object] | LearntPrior | str | None = parameter(default="auto", valid=PRIOR)
     params: str | Mapping[str, object] = parameter(default="wp", valid=[str, dict], structural=True)
 
     _whole = ("parameters", "p")
@@ -203,10 +202,6 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
         return MixtureInitialiser.of(self)
 
     means_ = Settable[Floats]()
-
-    @property
-    def _n_features_out(self):
-        return self.model_.n_components
 
     def predict_proba(self, X: RowData, *cut: Cut, **where: Unpack[Where]) -> Floats:
         """Return the responsibility of each component for each sample.

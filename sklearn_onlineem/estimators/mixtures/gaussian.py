@@ -20,7 +20,7 @@ from sklearn_onlineem.estimators._known import (
 )
 from sklearn_onlineem.estimators.fitted import scorer_of
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
-from sklearn_onlineem.estimators.parameters import NOT_NEGATIVE, estimator, parameter
+from sklearn_onlineem.estimators.parameters import RELATIVE, estimator, parameter
 from sklearn_onlineem.estimators.threads import single_threaded_blas
 from sklearn_onlineem.estimators.validation import converted, error_context
 from sklearn_onlineem.families import Gaussian, Gaussians
@@ -32,6 +32,9 @@ from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 _SHARED = (
     "converged_", "n_iter_", "lower_bound_", "lower_bounds_", "n_features_in_", "feature_names_in_"
 )  # fmt: skip
+
+
+SHAPE = [StrOptions(set(COVARIANCES))]
 
 
 def unit_gaussians(family, n_components, n_features):
@@ -110,12 +113,8 @@ class GaussianMixture(BaseMixture):
     array([-5.,  5.])
     """
 
-    covariance_type: str = parameter(
-        default="full", valid=[StrOptions(set(COVARIANCES))], structural=True
-    )
-    reg_covar: float | str = parameter(
-        default="relative", valid=[StrOptions({"relative"}), NOT_NEGATIVE], structural=True
-    )
+    covariance_type: str = parameter(default="full", valid=SHAPE, structural=True)
+    reg_covar: float | str = parameter(default="relative", valid=RELATIVE, structural=True)
     precisions_init: object = parameter(default=None, valid=[None, "array-like"])
     init_params: object = parameter(
         default=None,

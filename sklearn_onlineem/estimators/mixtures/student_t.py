@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import Settable
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
-from sklearn_onlineem.estimators.mixtures.gaussian import unit_gaussians
-from sklearn_onlineem.estimators.parameters import NOT_NEGATIVE, estimator, parameter
+from sklearn_onlineem.estimators.mixtures.gaussian import SHAPE, unit_gaussians
+from sklearn_onlineem.estimators.parameters import RELATIVE, estimator, parameter
 from sklearn_onlineem.families import StudentT
 from sklearn_onlineem.families.covariance_shapes import COVARIANCES
 from sklearn_onlineem.families.student_t import StudentTs
@@ -80,17 +80,13 @@ class StudentTMixture(BaseMixture):
     (array([-20.,  20.]), array([2., 2.]))
     """
 
-    covariance_type: str = parameter(
-        default="full", valid=[StrOptions(set(COVARIANCES))], structural=True
-    )
+    covariance_type: str = parameter(default="full", valid=SHAPE, structural=True)
     degrees_of_freedom: float | str = parameter(
         default="each",
         valid=[StrOptions({"each", "shared"}), Interval(Real, 1, 1000, closed="both")],
         structural=True,
     )
-    reg_covar: float | str = parameter(
-        default="relative", valid=[StrOptions({"relative"}), NOT_NEGATIVE], structural=True
-    )
+    reg_covar: float | str = parameter(default="relative", valid=RELATIVE, structural=True)
 
     def _family(self):
         reg_covar = None if self.reg_covar == "relative" else self.reg_covar

@@ -470,10 +470,6 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             )
         return self.lower_bound_
 
-    @property
-    def _n_features_out(self):
-        return self.model_.n_components
-
     # ---------------------------------------------------------------------------------- inference
 
     def _documents(self, X):
