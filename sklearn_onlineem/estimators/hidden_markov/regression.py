@@ -291,11 +291,10 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
                 lengths, known, is_nested = np.diff(form.offsets), form.X, form.is_nested
             else:
                 room("n_samples * n_sequences", (n, int(n_samples), n_features))
-            chain = model.start, model.transmat
             drawn = []
             for length in lengths:
                 like = Sequences(Rows(np.empty((length, 0))), np.array([0, length]))
-                drawn.append(model.termination.sample_states(*chain, 1, rng, like)[1])
+                drawn.append(model._sampled_states(1, rng, like)[1])
             cuts = np.cumsum([len(states) for states in drawn])[:-1]
             inputs = np.empty((sum(map(len, drawn)), 0)) if known is None else known
             with np.errstate(over="ignore", invalid="ignore"), single_threaded_blas(len(inputs)):

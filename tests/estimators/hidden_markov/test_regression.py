@@ -237,6 +237,17 @@ def test_forecasts_where_the_last_lags_are_missing(rng):
         hmm.forecast(X, inputs=u[:6], future_inputs=u[6:7])
 
 
+def test_samples_stay_in_their_states_as_long_as_durations_say(rng):
+    hmm = RegressionHMM.from_parameters(
+        durations="categorical", max_duration=4, durationprob=[[0.0, 1.0, 0.0, 0.0], [0, 0, 0, 1]],
+        startprob=[1.0, 0.0], transmat=[[0.0, 1.0], [1.0, 0.0]], coef=[[[0.0]], [[0.0]]],
+        intercept=[[0.0], [9.0]], covariances=[[[0.1]], [[0.1]]],
+    )  # fmt: skip
+    X, states = hmm.sample(inputs=rng.normal(size=(12, 1)))
+    assert_array_equal(states, [0, 0, 1, 1, 1, 1] * 2)
+    assert_array_equal(X[:, 0] > 4.5, states)
+
+
 @pytest.mark.parametrize("left_censored", [False, True])
 def test_forecasts_with_lags_and_durations_are_those_of_the_extended_chain(left_censored, rng):
     X, u, _ = switching(rng, 60)
