@@ -40,13 +40,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, depth": 12,
     "members of OnlineEM": 68,
     "Python files": 209,
-    "Python code": 31_804,
-    "Python docstrings": 14_740,
+    "Python code": 31_803,
+    "Python docstrings": 14_741,
     "kernel files": 56,
     "kernel code": 14_999,
     "public names": 110,
     "import circles": 0,
-    "test code": 39_961,
+    "test code": 39_973,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

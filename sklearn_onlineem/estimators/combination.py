@@ -25,7 +25,7 @@ from sklearn_onlineem.em.stages.sample import NO_SAMPLE, Challenge
 from sklearn_onlineem.em.state import Constants, Counters, State
 from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.estimators.base import OnlineEM
-from sklearn_onlineem.estimators.fitted import awaits_labels, commit
+from sklearn_onlineem.estimators.fitted import commit, n_labels
 from sklearn_onlineem.estimators.learning import schedule_of
 from sklearn_onlineem.estimators.parameters import are_same
 from sklearn_onlineem.estimators.progress import warn_user
@@ -129,9 +129,9 @@ def combine_estimators(
         present and later, closest to the first estimator's. Edit operations need no alignment.
         "auto": each member for which this reduces its joint KL divergence to the first estimator to
         less than half; of Kalman filters, if it reduces it. Members that continue one model keep
-        its numbers, unless nothing of it is left in them; those that have named classes keep these,
-        and others are aligned to the first of them. Unless False, a `MergeWarning` tells of members
-        with components that have no partner in the others.
+        its numbers, unless nothing of it is left in them; those that know all of their classes by
+        labels keep these, and others are aligned to the one with the most labels. Unless False, a
+        `MergeWarning` tells of members with components that have no partner in the others.
     base : estimator, default=None
         Fitted, or known: what all members continue. None: members that were copies of one merged
         estimator tell by themselves; their pickles have its model, too.
@@ -190,8 +190,8 @@ def combine_estimators(
     require(method in _METHODS, "method", f"one of {sorted(_METHODS)}", method)
     is_valid = isinstance(align, bool | np.bool_) or align == "auto"
     require(is_valid, "align", "True, False or 'auto'", align)
-    named = np.array(["classes_" in one._fitted.attributes for one in estimators])
-    named &= [not awaits_labels(estimator) for estimator in estimators]
+    labels = np.array([*map(n_labels, estimators)])
+    named, first = np.isinf(labels), int(np.argmax(labels))
     renumbers = False if named.all() and align == "auto" else align
     groups = _groups([estimator._fitted.state for estimator in estimators], base)
     with single_threaded_blas(n_rows=n_pseudo_samples):
@@ -210,11 +210,11 @@ def combine_estimators(
                 ]
             before.append(state)
             totals.append(state.counters.n_seen if shares is None else shares.sum())
-        # Members without labels get the numbers of classes.
-        are_named = [named[places].any() for places, *_ in groups]
-        reference, states = before[int(np.argmax(are_named))], []
-        for (places, *_), old, keeps in zip(groups, before, are_named, strict=True):
-            new = _aligned_state(old, reference, False if keeps and align == "auto" else align)
+        # The member with the most labels knows best which components are those of classes.
+        states, reference = [], before[[first in places for places, *_ in groups].index(True)]
+        for (places, *_), old in zip(groups, before, strict=True):
+            keeps = named[places].any() and align == "auto"
+            new = _aligned_state(old, reference, False if keeps else align)
             states.append(new)
             aligned[places] |= new is not old
         totals = _checked_weights(totals, len(totals))
@@ -229,8 +229,7 @@ def combine_estimators(
             for (places, *_), own in of_groups
         ]
         _check_partners(members, weights)
-    first = int(np.argmax(named))
-    if named[first] and aligned[first]:
+    if labels[first] and aligned[first]:
         # Members continue what was learnt without labels.
         state, aligned = _aligned_state(state, estimators[first]._fitted.state, align), ~aligned
     # Copies continue it, however it was merged.
@@ -239,7 +238,7 @@ def combine_estimators(
 
 def _estimator_of(state, estimators, aligned):
     """Return a fitted estimator with the parameters of the first."""
-    first, best = estimators[0], min(estimators, key=awaits_labels)._fitted.attributes
+    first, best = estimators[0], max(estimators, key=n_labels)._fitted.attributes
     of_labels = {name: best[name] for name in ("classes_", "_agreement") if name in best}
     attributes = {**first._fitted.attributes, **of_labels}
     attributes["_dtype"] = np.result_type(*(one._fitted.attributes["_dtype"] for one in estimators))

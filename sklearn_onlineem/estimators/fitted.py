@@ -181,13 +181,16 @@ def fitted_of(estimator):
         ) from None
 
 
+def n_labels(estimator):
+    """Return how many labels have told the components of classes: infinity if those of all are."""
+    fitted = estimator._fitted.attributes
+    agreement = fitted.get("_agreement")
+    return (math.inf if agreement is None else agreement.sum()) if "classes_" in fitted else 0.0
+
+
 def awaits_labels(estimator):
     """Return whether a fitted estimator that may learn from labels has had none."""
-    fitted = estimator._fitted.attributes
-    if not getattr(estimator, "semi_supervised", False):
-        return False
-    agreement = fitted.get("_agreement")
-    return "classes_" not in fitted or (agreement is not None and not agreement.any())
+    return getattr(estimator, "semi_supervised", False) and not n_labels(estimator)
 
 
 def structure_of(estimator):

@@ -478,6 +478,20 @@ def test_members_with_and_without_labels_merge_in_any_order(of_base, rng):
             assert not any(x for i, x in zip(order, found.aligned_members_, strict=True) if i)
 
 
+def test_sites_with_few_labels_name_components_in_rounds(rng):
+    for seed in range(6):
+        merged = GaussianMixture(3, semi_supervised=True, random_state=seed)
+        X, _, centres = three_classes(rng, 600)
+        merged.partial_fit(X, classes=[*"abc"])
+        for _ in range(6):
+            sites = [copy.deepcopy(merged) for _ in range(3)]
+            for site in sites:
+                X, names, _ = three_classes(rng, 200)
+                site.partial_fit(X, np.where(rng.random(200) < 0.01, names, None))
+            merged = combine_estimators(sites)
+        assert_array_equal(merged.predict(centres), [*"abc"])
+
+
 def test_detectors_of_streams_are_told_all_labels(rng):
     X, names, centres = three_classes(rng, 300)
     detector = AnomalyDetector(GaussianMixture(3, semi_supervised=True, random_state=0))
