@@ -26,7 +26,7 @@ from sklearn_onlineem.models.kalman._filter import (
 def both_ways(model, data):
     """Statistics and log-likelihood with shared gains, and with those of each sequence."""
     padded, first = Padded(model), (model.initial.offset, model.initial.covariance)
-    (sequences,) = prepared(data, first)
+    sequences = prepared(data, first)
     gains = SharedGains(padded, first, data.lengths.max())
     assert gains.suffice
     return gains.expected(data), padded.expected(sequences, n_threads=1)
@@ -96,7 +96,7 @@ def one_by_one(model, sequences):
 def test_batches_are_sequences_one_by_one(k, d, lengths, missing, rng):
     model, data = draw_model(rng, k, d), draw_data(rng, lengths, d, missing)
     data.X[rng.random(len(data.X)) < 0.1] = np.nan
-    (sequences,) = prepared(data, (model.initial.offset, model.initial.covariance))
+    sequences = prepared(data, (model.initial.offset, model.initial.covariance))
     expected = one_by_one(model, sequences)
     padded = Padded(model)
     of_rows = np.empty(len(data.X))
@@ -115,7 +115,7 @@ def test_batches_have_singular_covariances_as_well(rng):
     singular = np.diag([1.0, 0.0, 2.0])
     for noise in (singular, np.zeros((3, 3))):
         model = changed(model, initial__covariance=noise, transitions__covariance=singular)
-        (sequences,) = prepared(data, (model.initial.offset, model.initial.covariance))
+        sequences = prepared(data, (model.initial.offset, model.initial.covariance))
         expected, of_rows, padded = one_by_one(model, sequences), np.empty(34), Padded(model)
         parts, arguments = padded._batched(sequences), padded._arguments(sequences)
         sums, of_parts = padded._in_batches(parts, *arguments, True, 1, of_rows)
@@ -133,7 +133,7 @@ def test_a_long_sequence_with_gaps_is_cut_where_that_changes_nothing(n_rows, noi
     model = changed(model, **moves)
     data.X[n_rows // 2 : n_rows // 2 + gap] = np.nan
     padded, first = Padded(model), (model.initial.offset, model.initial.covariance)
-    (sequences,) = prepared(data, first)
+    sequences = prepared(data, first)
     sums, log_likelihoods, of_rows = one_by_one(model, sequences)
     found, parts = np.empty(n_rows), padded._batched(sequences)
     assert (parts is None) == (noise < 1.0)
@@ -150,7 +150,7 @@ def test_a_long_sequence_with_gaps_is_cut_where_that_changes_nothing(n_rows, noi
 def test_sequences_without_room_in_batches_are_taken_one_by_one(rng):
     for k, d, lengths in [(2, 64, [3, 3]), (2, 3, [4000]), (2, 3, [200_000, 1])]:
         model, data = draw_model(rng, k, d), draw_data(rng, lengths, d)
-        (sequences,) = prepared(data, (model.initial.offset, model.initial.covariance))
+        sequences = prepared(data, (model.initial.offset, model.initial.covariance))
         assert Padded(model)._batched(sequences) is None
 
 
@@ -159,7 +159,7 @@ def test_sequences_without_room_in_batches_are_taken_one_by_one(rng):
 def test_log_densities_of_rows_are_those_of_the_filter(k, d, lengths, rng):
     model, data = draw_model(rng, k, d), draw_data(rng, lengths, d)
     padded, first = Padded(model), (model.initial.offset, model.initial.covariance)
-    expected = one_by_one(model, prepared(data, first)[0])[-1]
+    expected = one_by_one(model, prepared(data, first))[-1]
     for smooths in (True, False):
         found, gains = np.empty(data.n_rows), SharedGains(padded, first, max(lengths))
         gains.expected(data, found, smooths)
@@ -214,7 +214,7 @@ def test_stretches_of_a_long_sequence_know_nothing_of_each_other(n_rows, noise, 
         assert (gains._reach > 0) == is_cut
     of_rows = np.empty(n_rows)
     found = (*gains.expected(data, of_rows), of_rows)
-    (sequences,) = prepared(data, first)
+    sequences = prepared(data, first)
     statistics, log_likelihood = padded.expected(sequences, 1)
     expected = statistics, log_likelihood, one_by_one(model, sequences)[-1]
     # Rounding is of the size of the level.

@@ -194,7 +194,7 @@ class Opening:
         own = expected_moments(
             self.model, Prepared(X, offsets, None), self._known.of(rows), *moments
         )
-        own = LinearDynamicalStatistics(*own).scale(float(n))
+        own = LinearDynamicalStatistics(*own)
         return own if after is None else own.merge(1.0, after, 1.0), log_likelihood
 
     def _of_rest(self):
@@ -328,20 +328,12 @@ def _shared(model, name):
     return part.matrix[:, : model.n_components] if name.endswith("matrices") else part.offset
 
 
-def in_pieces(model, data, name, wanted):
-    """Return what `Padded.filtered` or `Padded.smoothed` does of all rows.
-
-    `wanted` are arguments of these. The first sequence may continue another.
-    """
-    rows, found = [], []
-    if data.before is not None:
-        rows.append(np.arange(data.offsets[1]))
-        found.append(model._in_pieces(data[:1], name, wanted))
-    for opening in openings(model, data):
-        rows.append(opening.rows)
-        found.append(getattr(opening, name)(**wanted))
+def inferred(model, data, name, wanted):
+    """Return what `LinearDynamicalModel._inferred` does, of sequences that continue no other."""
+    found = [(opening.rows, getattr(opening, name)(**wanted)) for opening in openings(model, data)]
+    rows, arrays = zip(*found, strict=True)
     order = np.argsort(np.concatenate(rows))
-    whole = map(np.concatenate, zip(*found, strict=True))
+    whole = map(np.concatenate, zip(*arrays, strict=True))
     return tuple(array[order] if len(array) else array for array in whole)
 
 
@@ -405,15 +397,13 @@ def _reach(model, known, seen):
 
 
 def evidence(model, data):
-    """Yield sums of the expected statistics and log-likelihoods of sequences, by their openings."""
-    if data.before is not None:
-        yield model.e_step(data[:1])
+    """Return sums of the expected statistics and log-likelihoods of sequences, by openings."""
     parts = _with_equal_gaps(model, data) if _has_independent_noise(model) else None
     sums = [_evidence_of_noise(model, *part) for part in parts or ()]
     # Covariances of the kernel are not as exact where states grow.
-    if not (sums and all(np.isfinite(log_likelihood) for _, log_likelihood in sums)):
-        sums = (opening.evidence() for opening in openings(model, data))
-    yield from sums
+    if sums and all(np.isfinite(log_likelihood) for _, log_likelihood in sums):
+        return sums
+    return [opening.evidence() for opening in openings(model, data)]
 
 
 def _has_independent_noise(model):
@@ -462,7 +452,7 @@ def _with_equal_gaps(model, data):
         return found
 
     system = (array.tobytes() for array in (data.offsets, A[:, reached], C, diffuse))
-    return data.rows.remember(("noise", data.before is None, *system), arrays)
+    return data.rows.remember(("noise", *system), arrays)
 
 
 def task_of_noise(model):

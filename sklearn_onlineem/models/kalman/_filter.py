@@ -87,23 +87,25 @@ class Prepared:
 
 
 def prepared(data, first):
-    """Return the sequence that continues another one, if there is one, and the others."""
+    """Return sequences that have the `first` states, or the one that continues another."""
     if data.before is None:
-        return [Prepared(np.ascontiguousarray(data.X, dtype=np.float64), data.offsets, first)]
-    n_rows = data.offsets[1] + 1
-    X = np.empty((n_rows, data.X.shape[1]))
-    X[0], X[1:] = np.nan, data.X[: n_rows - 1]
-    continued = Prepared(X, np.array([0, n_rows]), data.before, n_lead=1)
-    return [continued, *(prepared(data[1:], first) if len(data) > 1 else ())]
+        return Prepared(np.ascontiguousarray(data.X, dtype=np.float64), data.offsets, first)
+    X = np.empty((data.n_rows + 1, data.X.shape[1]))
+    X[0], X[1:] = np.nan, data.X
+    return Prepared(X, np.array([0, len(X)]), data.before, n_lead=1)
+
+
+def alike(data):
+    """Return the sequence that continues another one, if there is one, and the others."""
+    return [data] if data.before is None or len(data) == 1 else [data[:1], data[1:]]
 
 
 def split_by_gaps(data):
-    """Return sequences without missing values or `before`, and the others; None for none."""
-    if data.before is None and data.observed is None:
+    """Return sequences without missing values, and the others; None for none."""
+    if data.observed is None:
         return data, None
     n_values = data.X.shape[1]
     has_gaps = np.logical_or.reduceat(np.isnan(data.X).ravel(), n_values * data.offsets[:-1])
-    has_gaps[0] |= data.before is not None
     if has_gaps.all():
         return None, data
     return data[np.flatnonzero(~has_gaps)], data[np.flatnonzero(has_gaps)]

@@ -101,8 +101,8 @@ def known_of(model, data):
     return Known(arrays, np.roll(inputs[:, :m], -1, axis=0), inputs[:, m:])
 
 
-def _moments(means, covariances, weights=None, n=1.0):
-    """Return the moments, per sequence of n, of vectors with these means and covariances.
+def _moments(means, covariances, weights=None):
+    """Return the moments of vectors with these means and covariances.
 
     Without weights, covariances may be sums.
     """
@@ -115,8 +115,7 @@ def _moments(means, covariances, weights=None, n=1.0):
     scatter = (weights[:, None] * deviations).T @ deviations
     scatter += np.tensordot(of_each, covariances, 1)
     scatter = 0.5 * (scatter + scatter.T)
-    weight = np.array([weight / n])
-    return Moments(weight, weight.copy(), mean[None], scatter[None] / n)
+    return Moments(*np.full((2, 1), weight), mean[None], scatter[None])
 
 
 def _of_rows(covariances, rows, is_summed):
@@ -148,14 +147,14 @@ def _pairs(x, P, maps, rest, R, across=0.0):
 
 
 def expected_moments(model, data, known, means, covariances, lags):
-    """Return the moments of first states, of transitions, and of states with rows, per sequence.
+    """Return the moments of first states, of transitions, and of states with rows, summed.
 
     `known` is what is known of rows, and the others are smoothed moments. Inputs follow the states
     of transitions and of rows. Nothing is first in a sequence that continues.
     """
-    n, k, first = len(data), model.n_components, data.offsets[:-1]
+    k, first = model.n_components, data.offsets[:-1]
     weights = np.zeros(1) if data.n_lead else None
-    initial = _moments(means[first], covariances[first], weights, n)
+    initial = _moments(means[first], covariances[first], weights)
     before = np.delete(np.arange(len(means)), data.offsets[1:] - 1)
     G, g = (known.arrays.get(f"transition_{what}") for what in ("matrices", "offsets"))
     after, maps = before + 1, np.zeros((1 if G is None else len(before), k, k + model.n_inputs))
@@ -164,10 +163,10 @@ def expected_moments(model, data, known, means, covariances, lags):
     rest = means[after] if g is None else means[after] - g[before]
     P, R = (_of_rows(covariances, rows, G is None) for rows in (before, after))
     x, across = np.hstack([means, known.left])[before], _of_rows(lags, after, G is None)
-    transitions = _moments(*_pairs(x, P, maps, rest, R, across), None, n)
+    transitions = _moments(*_pairs(x, P, maps, rest, R, across))
     x = np.hstack([means, known.now])
     joint = zip(*_observations(model, data.X, known, x, covariances), strict=True)
-    return initial, transitions, _moments(*map(np.concatenate, joint), None, n)
+    return initial, transitions, _moments(*map(np.concatenate, joint))
 
 
 def _observations(model, X, known, x, covariances):

@@ -39,6 +39,7 @@ from sklearn_onlineem.models.kalman._filter import (
     LinearDynamicalStatistics,
     Padded,
     SharedGains,
+    alike,
     occupancies,
     prepared,
     split_by_gaps,
@@ -682,11 +683,16 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     ) -> tuple[LinearDynamicalStatistics, float]:
         if data.rows.sample_weight is not None:
             return by_weight(self.e_step, data, rng, log_likelihoods)
-        terms = self._terms if self._is_plain(data) else self._varying_terms
-        terms, total = terms(data, rng, log_likelihoods)
+        sums, begin = [], 0
+        for part in alike(data):
+            end = begin + part.n_rows
+            out = None if log_likelihoods is None else log_likelihoods[begin:end]
+            sums += (self._sums if self._is_plain(part) else self._varying_sums)(part, rng, out)
+            begin = end
         if log_likelihoods is not None and data.observed is not None:
             log_likelihoods[~data.observed] = np.nan
-        evidence, log_likelihood = combine(terms), float(total) / len(data)
+        evidence = combine([(1.0 / len(data), found) for found, _ in sums])
+        log_likelihood = float(sum(total for _, total in sums)) / len(data)
         # The filter may overflow where tables of gains do not, by a digit.
         if not (log_likelihood > _LEAST_TRUSTED or are_finite(self._filtered(data)[-1])):
             self._explain_overflow(data)
@@ -700,41 +706,46 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         """Return whether nothing is known of rows, and starts are not diffuse."""
         return self.varying is None and not self.n_inputs and not self._starts_diffuse(data)
 
-    def _terms(self, data, rng, log_likelihoods):
-        """Return shares of sequences with their statistics, and the log-likelihood of all."""
+    def _sums(self, data, rng, log_likelihoods):
+        """Return sums of statistics and log-likelihoods; fill in log-likelihoods of rows."""
         is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
-        complete, others = split_by_gaps(data) if is_long and rng is None else (None, data)
+        complete, others = None, data
+        if is_long and rng is None and data.before is None:
+            complete, others = split_by_gaps(data)
         gains = None if complete is None else self._shared_gains(complete)
         if gains is None:
-            sums = self._sums(data, rng, log_likelihoods)
-        else:
-            of_rows = NOTHING if log_likelihoods is None or others else log_likelihoods
-            sums = [gains.expected(complete, of_rows)]
-            sums += self._sums(others, rng) if others else []
-            if log_likelihoods is not None and others:
+            piece = prepared(data, self._first)
+            of_rows = NOTHING if log_likelihoods is None else np.empty(len(piece.X))
+            sums = [self._padded.expected(piece, data.n_threads, rng, of_rows)]
+            if log_likelihoods is not None:
+                log_likelihoods[:] = of_rows[piece.n_lead :]
+            return sums
+        of_rows = NOTHING if log_likelihoods is None or others else log_likelihoods
+        sums = [gains.expected(complete, of_rows)]
+        if others:
+            sums.append(self._padded.expected(prepared(others, self._first), data.n_threads))
+            if log_likelihoods is not None:
                 log_likelihoods[:] = self.row_log_likelihoods(data)
-        return [(1.0 / len(data), found) for found, _ in sums], sum(total for _, total in sums)
+        return sums
 
-    def _varying_terms(self, data, rng, log_likelihoods):
+    def _varying_sums(self, data, rng, log_likelihoods):
         if rng is not None:
             raise ValueError(
                 "states are not drawn where there are inputs, matrices or offsets vary in time, or"
                 " starts are diffuse: choose a solver that takes expectations."
             )
-        if log_likelihoods is not None:
-            log_likelihoods[:] = self.row_log_likelihoods(data)
         if self._starts_diffuse(data):
-            found, totals = zip(*_diffuse.evidence(self, data), strict=True)
-            return [(1.0 / len(data), statistics) for statistics in found], sum(totals)
-        terms, total = [], 0.0
-        for piece, padded, known in self._pieces(data):
-            *moments, _, log_densities = padded.smoothed(piece, data.n_threads)
-            if not are_finite(*moments):
-                self._explain_overflow(data)
-            parts = expected_moments(self, piece, known, *moments)
-            terms.append((len(piece) / len(data), LinearDynamicalStatistics(*parts)))
-            total += log_densities.sum()
-        return terms, total
+            if log_likelihoods is not None:
+                log_likelihoods[:] = self.row_log_likelihoods(data)
+            return _diffuse.evidence(self, data)
+        piece, padded, known = self._prepared(data)
+        *moments, _, log_densities = padded.smoothed(piece, data.n_threads)
+        if log_likelihoods is not None:
+            log_likelihoods[:] = log_densities[piece.n_lead :]
+        if not are_finite(*moments):
+            self._explain_overflow(data)
+        parts = expected_moments(self, piece, known, *moments)
+        return [(LinearDynamicalStatistics(*parts), log_densities.sum())]
 
     def seeing(self, data: Sequences) -> LinearDynamicalModel:
         """Return the model with the moments of the states and inputs of data, if it has inputs.
@@ -760,17 +771,6 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         """Return the gains of complete sequences if tables of them are large enough, or None."""
         gains = SharedGains(self._padded, self._first, data.lengths.max())
         return gains if gains.suffice else None
-
-    def _sums(self, data, rng, log_likelihoods=None):
-        # One generator: those that it spawns would depend on more than its state.
-        sums, of_rows = [], []
-        for piece in prepared(data, self._first):
-            out = NOTHING if log_likelihoods is None else np.empty(len(piece.X))
-            sums.append(self._padded.expected(piece, data.n_threads, rng, out))
-            of_rows.append(out[piece.n_lead :])
-        if log_likelihoods is not None:
-            np.concatenate(of_rows, out=log_likelihoods)
-        return sums
 
     def is_far(self, data: Sequences) -> bool:
         return self._states_if_far(data) is not None
@@ -978,13 +978,14 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         data : Sequences
             At least one row. Moments are not finite if an unstable system has overflown.
         """
-        if self.diffuse is not None and self._starts_diffuse(data[-1:]):
-            means, covariances = self._filtered(data[-1:], filtered=True)[2:4]
+        last = data if len(data) == 1 else data[-1:]
+        if self._starts_diffuse(last):
+            means, covariances = self._filtered(last, filtered=True)[2:4]
             if not are_finite(covariances[-1]):
                 _diffuse.refuse_undetermined()
-            return means[-1].copy(), covariances[-1].copy()
-        last, padded, _ = self._pieces(data)[-1]
-        means, covariances = padded.filtered(last, data.n_threads, filtered=True)[2:4]
+        else:
+            piece, padded, _ = self._prepared(last)
+            means, covariances = padded.filtered(piece, data.n_threads, filtered=True)[2:4]
         return means[-1].copy(), covariances[-1].copy()
 
     def predicted(self, data: Sequences) -> tuple[Floats, Floats]:
@@ -1107,10 +1108,10 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         return self._smoothed(data)[3]
 
     def _filtered(self, data, **wanted):
-        return self._in_pieces(data, "filtered", wanted)
+        return self._inferred(data, "filtered", wanted)
 
     def _smoothed(self, data):
-        found = self._in_pieces(data, "smoothed", {})
+        found = self._inferred(data, "smoothed", {})
         if not are_finite(*found):
             self._explain_overflow(data)
         return found
@@ -1138,16 +1139,17 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         """Return whether a sequence does not continue another, and its start is diffuse."""
         return self.diffuse is not None and (data.before is None or len(data) > 1)
 
-    def _in_pieces(self, data, name, wanted):
+    def _inferred(self, data, name, wanted):
+        """Return what `Padded.filtered` or `Padded.smoothed` does; `wanted` are its arguments."""
+        parts = alike(data)
+        if len(parts) > 1:
+            found = (self._inferred(part, name, wanted) for part in parts)
+            return tuple(map(np.concatenate, zip(*found, strict=True)))
         if self._starts_diffuse(data):
-            return _diffuse.in_pieces(self, data, name, wanted)
-        found = []
-        for piece, padded, _ in self._pieces(data):
-            arrays = getattr(padded, name)(piece, data.n_threads, **wanted)
-            found.append([array[piece.n_lead :] for array in arrays])
-        if len(found) == 1:
-            return tuple(found[0])
-        return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
+            return _diffuse.inferred(self, data, name, wanted)
+        piece, padded, _ = self._prepared(data)
+        arrays = getattr(padded, name)(piece, data.n_threads, **wanted)
+        return tuple(array[piece.n_lead :] for array in arrays)
 
     @cached_property
     def _padded(self):
@@ -1159,22 +1161,14 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def _outputs(self, data):
         return data.outputs if self.n_inputs else data
 
-    def _pieces(self, data):
-        """Return pieces whose first states have one distribution, with the arrays of the system.
-
-        With each is what is known of its rows, or None.
-        """
-        pieces = prepared(self._outputs(data), self._first)
+    def _prepared(self, data):
+        """Return sequences with the arrays of the system, and what is known of their rows."""
+        piece = prepared(self._outputs(data), self._first)
         if self.varying is None and not self.n_inputs:
-            return [(piece, self._padded, None) for piece in pieces]
-        known, begin, found = known_of(self, data), 0, []
-        for piece in pieces:
-            end = begin + len(piece.X) - piece.n_lead
-            # The last row, whose transition leads to the first one, stands for the state before.
-            own = known.of(np.arange(begin - piece.n_lead, end))
-            found.append((piece, self._with_arrays(own.of_filter(self)), own))
-            begin = end
-        return found
+            return piece, self._padded, None
+        # The last row, whose transition leads to the first one, stands for the state before.
+        known = known_of(self, data).of(np.arange(-piece.n_lead, data.n_rows))
+        return piece, self._with_arrays(known.of_filter(self)), known
 
     def sample(
         self, n: int, rng: Generator, like: Lengths | None = None
