@@ -15,7 +15,7 @@ from sklearn_onlineem.data.sequences import SequencesWithInputs
 from sklearn_onlineem.estimators._known import masked_parts
 from sklearn_onlineem.estimators._start import prior_statistics
 from sklearn_onlineem.families import Diagonal, Full, Spherical
-from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS, AffineGaussian, LinearGaussian
 from sklearn_onlineem.models.fixed import FixedEntries
 from sklearn_onlineem.models.kalman.linear_dynamical import (
     FIELDS,
@@ -250,14 +250,15 @@ class System:
         """Return the names of the arrays that the M-step changes, at least in part."""
         return frozenset(name for name in self.fields if self.entries[name] is not False)
 
-    def fixed(self, part, arrays):
-        """Return the `FixedEntries` of a regression with these parameters, or None.
+    def _fixed(self, part, regression):
+        """Return the `FixedEntries` of a regression, or None.
 
         They depend on which variances and covariances are 0, and what is computed of them is kept.
         """
-        key = part, arrays["matrix"].shape, (arrays["covariance"] != 0.0).tobytes()
-        known = self.__dict__.setdefault("_fixed", {})
+        key = part, regression.matrix.shape, (regression.covariance != 0.0).tobytes()
+        known = self.__dict__.setdefault("_known_entries", {})
         if key not in known:
+            arrays = {what: getattr(regression, what) for what in ALL_PARAMETERS}
             known[key] = self._fixed_entries(part, arrays)
         return known[key]
 
@@ -292,25 +293,19 @@ class System:
             raise ValueError(f"params[{name!r}] {error}") from None
         return fixed
 
-    def learnt_of_parts(self):
-        """Return the learnt parameters of each regression, by its name in the model."""
-        # In an order that does not depend on hashes, by which Dask would know models.
-        names = self.learnt()
-        learnt = [field for name, field in self.fields.items() if name in names]
-        return {
-            part: tuple(dict.fromkeys(field.learnt for field in learnt if field.part == part))
-            for part in _PARTS.values()
-        }
-
     def learning(self, model):
-        for part, names in self.learnt_of_parts().items():
-            regression = getattr(model, part)
-            arrays = {
-                what: getattr(regression, what) for what in ("matrix", "offset", "covariance")
-            }
-            regression = replace(regression, learnt=names, fixed=self.fixed(part, arrays))
-            model = replace(model, **{part: regression})
-        return model
+        """Return a model that learns these arrays."""
+        # In an order that does not depend on hashes, by which Dask would know models.
+        names, parts = self.learnt(), {}
+        learnt = [field for name, field in self.fields.items() if name in names]
+        for part in _PARTS.values():
+            own, regression = (
+                [field.learnt for field in learnt if field.part == part],
+                getattr(model, part),
+            )
+            fixed = self._fixed(part, regression)
+            parts[part] = replace(regression, learnt=tuple(dict.fromkeys(own)), fixed=fixed)
+        return replace(model, **parts)
 
     @property
     def relative_floor(self):
@@ -368,19 +363,16 @@ class System:
 
     def model(self, arrays, floor):
         """Return the model of arrays, with a floor of the variances of rows."""
-        learnt, parts, varying = self.learnt_of_parts(), {}, {}
-        shapes = Full(), *(SHAPES[kind] for kind in self.noise_types.values())
+        varying = {name: arrays[name] for name in varying_names(arrays)}
+        start = arrays["initial_state_covariance"]
+        known = without_infinite("initial_state_covariance", start)
+        arrays = {**arrays, "initial_state_covariance": known}
+        arrays |= {name: np.zeros_like(array[0]) for name, array in varying.items()}
+        parts, shapes = {}, (Full(), *(SHAPES[kind] for kind in self.noise_types.values()))
         for part, shape in zip(_PARTS.values(), shapes, strict=True):
             fields = {name: field for name, field in self.fields.items() if field.part == part}
             values = {field.parameter: arrays[name] for name, field in fields.items()}
-            for name in (name for name in varying_names(arrays) if name in fields):
-                varying[name] = arrays[name]
-                values[fields[name].parameter] = np.zeros_like(arrays[name][0])
             values.setdefault("matrix", np.empty((self.n_states, 0)))
-            if part == "initial":
-                start = values["covariance"]
-                diffuse = diffuse_variables("initial_state_covariance", start)
-                values["covariance"] = without_infinite("initial_state_covariance", start)
             if "inputs" in values:
                 values["matrix"] = np.hstack([values["matrix"], values.pop("inputs")])
             if part == "emissions":
@@ -391,10 +383,10 @@ class System:
                 own = self.n_of_column or self.n_states
                 variance = np.diag(values["covariance"]).reshape(-1, own).mean(axis=1)
                 least = np.repeat(1e-3 * self.relative_floor * variance, own)
-            family, parameters = LinearGaussian(shape, least), AffineGaussian.single(**values)
-            parts[part] = Regression(family, parameters, learnt[part], self.fixed(part, values))
-        varying = Varying(**varying) if varying else None
-        return LinearDynamicalModel(**parts, varying=varying, diffuse=diffuse)
+            parts[part] = Regression(LinearGaussian(shape, least), AffineGaussian.single(**values))
+        parts["varying"] = Varying(**varying) if varying else None
+        parts["diffuse"] = diffuse_variables("initial_state_covariance", start)
+        return self.learning(LinearDynamicalModel(**parts))
 
 
 def system_prior(prior, model):
