@@ -25,6 +25,7 @@ from sklearn_onlineem.em.state import Constants, State
 from sklearn_onlineem.estimators.fitted import commit, exposed
 from sklearn_onlineem.estimators.learning import drawn_seed
 from sklearn_onlineem.estimators.validation import check_complete, error_context
+from sklearn_onlineem.families import Gaussian
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.fixed import Fixed
 
@@ -550,18 +551,19 @@ def masks_of_covariances(estimator):
     return "" if estimator.covariance_type == "tied" else "k"
 
 
-def learnt_gaussians(learnt, covariances, of_components):
-    """Return what Gaussian families take: masks of means, (K, 1) or (K, d), and of covariances.
+def gaussian_family(estimator, shape, learnt, covariances, of_components):
+    """Return the Gaussians of a shape, with masks of what is learnt of them.
 
     `covariances` and `of_components` are names of parts. What fixes all of a component fixes its
     mean, about which covariances are then learnt; a shared covariance is no component's.
     """
-    means, spread, whole = learnt["means"], learnt[covariances], learnt[of_components]
+    means, whole = learnt["means"], learnt[of_components]
     if isinstance(means, np.ndarray) and means.ndim == 1:
         means = means[:, None]
     if isinstance(whole, np.ndarray):
-        return means & whole[:, None], spread
-    return means, spread
+        means = means & whole[:, None]
+    floor = None if estimator.reg_covar == "relative" else float(estimator.reg_covar)
+    return Gaussian(shape, floor, learns_means=means, learns_covariances=learnt[covariances])
 
 
 def fixed_entries(n_components, **learnt):

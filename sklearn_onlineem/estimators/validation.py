@@ -435,22 +435,6 @@ def _sum_of_squares(values):
     return float(np.einsum("i,i->", flat, flat))
 
 
-def checked_labels(y, n_rows, n_components):
-    """Return known components of rows as int32; None if none is known."""
-    y = column("y", y)
-    if len(y) != n_rows:
-        raise ValueError(f"X has {n_rows} rows, and y {len(y)}.")
-    top = n_components - 1
-    if not np.issubdtype(y.dtype, np.integer) or y.min() < -1 or y.max() > top:
-        found = f"{y.min()}..{y.max()}" if np.issubdtype(y.dtype, np.integer) else y.dtype
-        raise ValueError(
-            f"with semi_supervised=True, y must hold integers: known components 0..{top}, and -1"
-            f" where unknown; got {found}. Otherwise y is ignored."
-        )
-    labels = y.astype(np.int32)
-    return None if n_components == 1 or (labels == -1).all() else labels
-
-
 def targets_of(X, y, dtype, n_expected=None):
     """Return the targets of the rows of X as columns, and whether they were columns."""
     if y is None:

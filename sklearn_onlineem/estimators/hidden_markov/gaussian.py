@@ -17,7 +17,7 @@ from sklearn_onlineem._checks import (
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._known import (
     Settable,
-    learnt_gaussians,
+    gaussian_family,
     learnt_parts,
     masks_of_covariances,
     masks_of_means,
@@ -130,11 +130,7 @@ class GaussianHMM(BaseHMM):
         return self._gaussians(learnt_parts(self))
 
     def _gaussians(self, learnt):
-        reg_covar = None if self.reg_covar == "relative" else float(self.reg_covar)
-        means, covariances = learnt_gaussians(learnt, "covars", "emissions")
-        return Gaussian(
-            self._shape(), reg_covar, learns_means=means, learns_covariances=covariances
-        )
+        return gaussian_family(self, self._shape(), learnt, "covars", "emissions")
 
     def _emission_prior(self, family, n_features):
         own = self._own_prior(family, (self.n_components,), n_features)

@@ -13,7 +13,7 @@ from sklearn_onlineem._checks import require
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.estimators._known import (
     Settable,
-    learnt_gaussians,
+    gaussian_family,
     learnt_parts,
     masks_of_covariances,
     masks_of_means,
@@ -122,10 +122,8 @@ class GaussianMixture(BaseMixture):
     )
 
     def _family(self):
-        reg_covar = None if self.reg_covar == "relative" else self.reg_covar
-        means, covariances = learnt_gaussians(learnt_parts(self), "covariances", "parameters")
-        shape = COVARIANCES[self.covariance_type]
-        return Gaussian(shape, reg_covar, learns_means=means, learns_covariances=covariances)
+        shape, learnt = COVARIANCES[self.covariance_type], learnt_parts(self)
+        return gaussian_family(self, shape, learnt, "covariances", "parameters")
 
     def _initialiser(self):
         start = super()._initialiser()

@@ -36,8 +36,8 @@ from sklearn_onlineem.estimators.parameters import (
 from sklearn_onlineem.estimators.validation import (
     Reader,
     check_complete,
-    checked_labels,
     checked_lengths,
+    column,
     error_context,
 )
 from sklearn_onlineem.models.topics.inference import LocalGibbs, MaximumAPosteriori
@@ -113,25 +113,27 @@ class DocumentsInput(RowsInput):
         """Return the allowed topics of documents, uint8; None if these are all."""
         shape = (n, self._n_components)
         if np.ndim(y) != 2 or np.shape(y)[1] == 1:
-            topics = checked_labels(y, *shape)
-            if topics is None:
-                return None
-            allowed = np.zeros(shape, dtype=np.uint8)
-            allowed[topics < 0] = 1
-            known = np.flatnonzero(topics >= 0)
-            allowed[known, topics[known]] = 1
-            return allowed
-        check_complete("y", y)
-        y = canonical_csr(y).toarray() if sparse.issparse(y) else np.asarray(y)
-        if y.shape != shape:
-            raise ValueError(f"y must be of shape {shape} or ({n},), got {y.shape}.")
-        if y.dtype.kind not in "biuf" or np.isnan(y).any():
-            raise ValueError("y must hold numbers or booleans, nonzero for allowed topics.")
-        allowed = (y != 0).astype(np.uint8)
-        empty = np.flatnonzero(~allowed.any(axis=1))
-        if len(empty):
-            raise ValueError(f"y allows no topic in row {empty[0]}; allow all if none is known.")
-        return np.ascontiguousarray(allowed)
+            topics, top = column("y", y), shape[1] - 1
+            if len(topics) != n:
+                raise ValueError(f"X has {n} rows, and y {len(topics)}.")
+            if topics.dtype.kind not in "iu" or topics.min() < -1 or topics.max() > top:
+                raise ValueError(
+                    f"with semi_supervised=True, y must hold integers: known components 0..{top},"
+                    f" and -1 where unknown; got {topics!s:.60}. Otherwise y is ignored."
+                )
+            allowed = (topics < 0)[:, None] | (topics[:, None] == np.arange(shape[1]))
+        else:
+            check_complete("y", y)
+            y = canonical_csr(y).toarray() if sparse.issparse(y) else np.asarray(y)
+            if y.shape != shape:
+                raise ValueError(f"y must be of shape {shape} or ({n},), got {y.shape}.")
+            if y.dtype.kind not in "biuf" or np.isnan(y).any():
+                raise ValueError("y must hold numbers or booleans, nonzero for allowed topics.")
+            allowed = y != 0
+            empty = np.flatnonzero(~allowed.any(axis=1))
+            if len(empty):
+                raise ValueError(f"y allows no topic in row {empty[0]}; allow all if unknown.")
+        return None if allowed.all() else np.ascontiguousarray(allowed, dtype=np.uint8)
 
 
 # Documents that the start reads.
