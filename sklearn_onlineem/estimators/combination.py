@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem._checks import LARGEST, finite_start, require
+from sklearn_onlineem._checks import finite_start, require
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._typing import RandomState
 from sklearn_onlineem._values import average, checksum, differences
@@ -618,7 +618,7 @@ def _mismatches(estimator, first):
 
 
 def _checked_weights(weights, n):
-    weights = finite_start("weights", weights, (n,), LARGEST)
+    weights = finite_start("weights", weights, (n,), math.inf)
     is_valid = weights.min() >= 0.0 and weights.any()
     require(is_valid, "weights", "not negative, and not all 0", weights)
     # A power of two, which keeps all digits. Products below the normal numbers lose them.
