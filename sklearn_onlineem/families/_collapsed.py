@@ -71,16 +71,14 @@ def _stirling(r):
 
 def over_values(X, n_components, term):
     """Sum term(values, indices), (n_values, K), over the values of each row that are not 0."""
-    X, sums = sparse.csr_array(X), np.zeros((X.shape[0], n_components))
-    step = max(1, _BLOCK_VALUES // n_components)
-    for start in range(0, X.nnz, step):
-        part = slice(start, min(start + step, X.nnz))
-        # The rows that have these values.
-        first, last = np.searchsorted(X.indptr, [part.start, part.stop - 1], side="right") - 1
-        ends = np.clip(X.indptr[first : last + 2] - part.start, 0, part.stop - part.start)
-        terms = term(X.data[part, None].astype(float), X.indices[part])
-        marks = sparse.csr_array((np.ones(len(terms)), np.arange(len(terms)), ends))
-        sums[first : last + 1] += marks @ terms
+    X, sums = sparse.csr_array(X), np.empty((X.shape[0], n_components))
+    step = max(1, _BLOCK_VALUES * len(sums) // max(1, X.nnz * n_components))
+    for start in range(0, len(sums), step):
+        rows = X[start : start + step]
+        terms = term(rows.data[:, None].astype(float), rows.indices)
+        ones, shape = np.ones(len(terms)), (rows.shape[0], len(terms))
+        marks = sparse.csr_array((ones, np.arange(len(terms)), rows.indptr), shape=shape)
+        sums[start : start + step] = marks @ terms
     return sums
 
 
@@ -90,10 +88,17 @@ def log_rising_sums(X, a):
     return over_values(X, len(a), lambda x, j: log_rising(a_T[j], x))
 
 
+def log_gammas(shapes, rng):
+    """Draw logarithms of gamma variables, as those of small shapes underflow."""
+    # G(a) has the distribution of G(a + 1) U^(1 / a), and -log U is exponential.
+    logs = np.log(rng.standard_gamma(shapes + 1.0))
+    logs -= rng.standard_exponential(shapes.shape) / shapes
+    return logs
+
+
 def drawn_proportions(concentration, rng):
-    """Draw from Dirichlets along the last axis, by logarithms, which do not underflow."""
-    logs = np.log(rng.standard_gamma(concentration + 1.0))
-    logs -= rng.standard_exponential(concentration.shape) / concentration
+    """Draw from Dirichlets along the last axis."""
+    logs = log_gammas(concentration, rng)
     shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
     return shares / shares.sum(axis=-1, keepdims=True)
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.data.sparse import csr_parts
 
@@ -81,26 +81,15 @@ def counted_events(X, weights):
     return events, np.array([float(weight)]), totals[:, None]
 
 
-class WordCounts(NamedTuple):
-    """How many documents have more than 0, 1, ... of each word, and all other events.
+def word_counts(events, totals, n_words):
+    """Return how many documents have more than 0, 1, ... of each word, and all other events.
 
     The derivatives of a likelihood need one logarithm and one division for each such number, which
-    is less than for each event, and vectorises over the words.
+    is less than for each event, and vectorises over the words. Documents have weights `totals`.
+    Return words by their largest counts, those with the largest first; weights of documents, of all
+    words with more than 0, of those with more than 1, ..., and their ends; words, in that order,
+    counts and weights of the other events, of lengths and of large counts.
     """
-
-    # Words by their largest counts, those with the largest first.
-    words: Integers
-    # Weights of documents, of all words with more than 0, of those with more than 1, ...
-    weights: Floats
-    ends: Integers
-    # The other events, of lengths and of large counts, with their weights; in the order of `words`.
-    other_words: Integers
-    other_counts: Floats
-    other_weights: Floats
-
-
-def word_counts(events, totals, n_words):
-    """Return the `WordCounts` of events, with the weights `totals` of their documents."""
     is_small = (events.words < n_words) & (events.counts <= _MOST_TABLED)
     is_small &= events.counts == np.rint(events.counts)
     largest = int(events.counts[is_small].max(initial=1.0))
@@ -115,7 +104,7 @@ def word_counts(events, totals, n_words):
     ends = np.concatenate([[0], np.cumsum(np.count_nonzero(table, axis=1))])
     places = np.argsort(np.append(order, n_words))
     others = places[events.words[~tabled]], events.counts[~tabled], totals[~tabled]
-    return WordCounts(order, table[table > 0.0], ends, *others)
+    return order, table[table > 0.0], ends, *others
 
 
 def as_csr(X):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, Self, TypeVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn_onlineem.data.rows import PLAIN, Rows, Wanted, task
 from sklearn_onlineem.data.sparse import csr_parts
 from sklearn_onlineem.families._e_step import NOTHING, e_step_in_blocks
 from sklearn_onlineem.families._start_coordinates import standardised, unchanged
-from sklearn_onlineem.families.capabilities import Means
+from sklearn_onlineem.families.capabilities import HiddenVariables, Means
 from sklearn_onlineem.families.parts import Part, means_part
 from sklearn_onlineem.statistics import Statistics, Sums
 
@@ -176,6 +177,12 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Responsibilities of the components for each row.
         """
         return self.expected_statistics(X, posterior, n_threads)
+
+    def _statistics_given(self, rng):
+        """Return `posterior_statistics`, with hidden variables drawn by rng, if there are any."""
+        if rng is None or not isinstance(self, HiddenVariables):
+            return self.posterior_statistics
+        return partial(self.posterior_statistics, rng=rng)
 
     @abstractmethod
     def own_statistics(self, parameters: Parameters, weights: Floats) -> Evidence:
@@ -453,15 +460,13 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
         return mean
 
     def log_density(self, parameters: Parameters, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
-        phi, base = self._observe(X, n_threads)
-        natural, log_partition = self._natural_form(parameters, phi.shape[1])
-        return linear_log_density(phi, base, natural, -log_partition, n_threads)
+        phi, base = self._features(X), self.log_base_measure(X, n_threads)
+        return linear_log_density(phi, base, *self._terms(parameters, phi.shape[1]), n_threads)
 
     def expected_statistics(
         self, X: FloatsOrSparse, responsibilities: Floats, n_threads: int = 1
     ) -> Evidence:
-        phi = promoted(self.sufficient_statistics(X))
-        return linear_statistics(phi, responsibilities, n_threads)
+        return linear_statistics(self._features(X), responsibilities, n_threads)
 
     def own_statistics(self, parameters: Parameters, weights: Floats) -> Evidence:
         means = self.mean_statistics(parameters)
@@ -485,24 +490,30 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
     def e_step(
         self, parameters: Parameters, log_weights: Floats, rows: Rows, wanted: Wanted = PLAIN
     ) -> tuple[Floats, Evidence, float]:
-        # The family is kept with the values, so that its id cannot be reused.
-        _, phi, base = rows.remember(
-            id(self), lambda: (self, *self._observe(rows.X, rows.n_threads))
+        form = rows.remember(id(self), lambda: self._form(rows))
+        natural, offset = form.terms(parameters)
+        counts, sums, log_likelihood = linear_e_step(
+            form.features, form.base, natural, log_weights + offset, rows, wanted
         )
-        natural, log_partition = self._natural_form(parameters, phi.shape[1])
-        return linear_e_step(phi, base, natural, log_weights - log_partition, rows, wanted)
+        return counts, form.evidence(parameters, sums), log_likelihood
 
-    def _natural_form(self, parameters, n_statistics):
-        """Return natural parameters and log-partitions; ValueError for wrong ones of users."""
+    def _form(self, rows):
+        return LinearForm(self, rows.X, rows.n_threads)
+
+    def _features(self, X):
+        return promoted(self.sufficient_statistics(X))
+
+    def _terms(self, parameters, n_statistics):
+        """Return natural parameters and less log-partitions; ValueError for wrong ones of users."""
         natural = self.to_natural(parameters)
         if self._is_ours:
-            return natural, self.log_partition(natural)
+            return natural, -self.log_partition(natural)
         counted = parameters if isinstance(parameters, np.ndarray) else natural
         shape = len(counted), n_statistics
         self._check_result("to_natural", natural, shape)
         log_partition = self.log_partition(natural)
         self._check_result("log_partition", log_partition, shape[:1])
-        return natural, log_partition
+        return natural, -log_partition
 
     def _check_result(self, name, values, shape):
         if np.shape(values) != shape or np.isnan(values).any():
@@ -511,40 +522,38 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
                 f" got {np.asarray(values)!s:.60} of shape {np.shape(values)}."
             )
 
-    def _observe(self, X, n_threads=1):
-        return promoted(self.sufficient_statistics(X)), self.log_base_measure(X, n_threads)
+
+class LinearForm:
+    """Rows with `features` in which log densities are linear, and a log `base` measure."""
+
+    # Features are dense or CSR; the base measure may be empty.
+    def __init__(self, family, X, n_threads=1):
+        # The family is kept, so that its id, by which rows remember the form, cannot be reused.
+        self._family, self.features = family, family._features(X)
+        self.base = family.log_base_measure(X, n_threads)
+        self._n_statistics = self.features.shape[1]
+
+    def terms(self, parameters):
+        """Return coefficients of the features, and constants (K,)."""
+        return self._family._terms(parameters, self._n_statistics)
+
+    def evidence(self, parameters, sums):
+        """Return the statistics of the rows, from the sums of the features."""
+        return sums
 
 
 def linear_log_density(phi, base, natural, offset, n_threads=1):
     """Return offset_k + natural_k . phi_n + base_n, of shape (n_rows, K), for phi dense or CSR."""
     out = np.empty((phi.shape[0], len(natural)), dtype=phi.dtype)
-    if sparse.issparse(phi):
-        entries, natural_T = _entries(phi, natural), np.ascontiguousarray(natural.T)
-        wanted = task(base=base, out=out)
-        _counts.mixture_pass(*entries, natural_T, offset, wanted, None, None, n_threads)
-    else:
-        _natural.mixture_pass(
-            phi, None, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset,
-            task(base=base, out=out), None, None, n_threads,
-        )  # fmt: skip
+    _linear_pass(phi, natural, offset, task(base=base, out=out), None, n_threads)
     return out
 
 
 def linear_statistics(phi, responsibilities, n_threads=1):
     """Return the sums over rows of responsibility times phi, as `linear_log_density` has it."""
     weights = np.ascontiguousarray(responsibilities, dtype=phi.dtype)
-    counts = np.empty(weights.shape[1])
-    if sparse.issparse(phi):
-        totals = np.empty((phi.shape[1], len(counts)))
-        given = task(responsibilities=weights)
-        _counts.mixture_pass(*csr_parts(phi), None, None, given, counts, totals, n_threads)
-        return Sums(counts, np.ascontiguousarray(totals.T))
-    totals = np.empty((len(counts), phi.shape[1]))
-    _natural.mixture_pass(
-        phi, None, np.zeros(phi.shape[1]), _natural.LINEAR, None, None,
-        task(responsibilities=weights), counts, totals, n_threads,
-    )  # fmt: skip
-    return Sums(counts, totals)
+    counts, given = np.empty(weights.shape[1]), task(responsibilities=weights)
+    return Sums(counts, _linear_pass(phi, None, None, given, counts, n_threads)[0])
 
 
 def linear_e_step(phi, base, natural, offset, rows, wanted, digits=None):
@@ -553,26 +562,45 @@ def linear_e_step(phi, base, natural, offset, rows, wanted, digits=None):
     Beside dense features there may be `digits`, uint8 of shape (q, n_rows): the last q features.
     """
     wanted, counts = task(rows, *wanted, base), np.empty(len(natural))
-    if sparse.issparse(phi):
-        natural_T, totals = np.ascontiguousarray(natural.T), np.empty(natural.T.shape)
-        log_likelihood = _counts.mixture_pass(
-            *_entries(phi, natural), natural_T, offset, wanted, counts, totals, rows.n_threads
+    totals, log_likelihood = _linear_pass(
+        phi, natural, offset, wanted, counts, rows.n_threads, digits
+    )
+    total_weight = rows.total_weight
+    counts /= total_weight
+    totals /= total_weight
+    return counts, Sums(counts, totals), log_likelihood / total_weight
+
+
+def _linear_pass(phi, natural, offset, wanted, counts, n_threads, digits=None):
+    """Return the sums of features (K, p), if `counts` are wanted, and the log-likelihood."""
+    n_features = phi.shape[1] if natural is None else natural.shape[1]
+    if isinstance(phi, np.ndarray):
+        totals = None if counts is None else np.empty((len(counts), n_features))
+        log_likelihood = _natural.mixture_pass(
+            phi, digits, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset, wanted, counts,
+            totals, n_threads,
+        )  # fmt: skip
+        return totals, log_likelihood
+    if phi.shape[1] != n_features:
+        raise ValueError(
+            f"Rows have {phi.shape[1]} statistics, but components have {n_features} natural"
+            " parameters."
         )
-        return averages(counts, np.ascontiguousarray(totals.T), log_likelihood, rows)
-    totals = np.empty(natural.shape)
-    log_likelihood = _natural.mixture_pass(
-        phi, digits, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset, wanted, counts,
-        totals, rows.n_threads,
-    )  # fmt: skip
-    return averages(counts, totals, log_likelihood, rows)
+    parts = phi[:3] if isinstance(phi, tuple) else csr_parts(phi)
+    natural_T = None if natural is None else np.ascontiguousarray(natural.T)
+    totals_T = None if counts is None else np.empty((n_features, len(counts)))
+    log_likelihood = _counts.mixture_pass(
+        *parts, natural_T, offset, wanted, counts, totals_T, n_threads
+    )
+    return None if counts is None else np.ascontiguousarray(totals_T.T), log_likelihood
 
 
 def promoted(phi):
     """Return sufficient statistics, in double precision if single would lose too many digits."""
-    values = phi.data if sparse.issparse(phi) else phi
-    if values.dtype != np.float32 or largest_magnitude(values.ravel()) <= _LARGEST_SINGLE:
+    if phi.dtype != np.float32:
         return phi
-    return phi.astype(np.float64)
+    values = phi.data if sparse.issparse(phi) else phi.ravel()
+    return phi if largest_magnitude(values) <= _LARGEST_SINGLE else phi.astype(np.float64)
 
 
 def mean_of(statistics, previous):
@@ -593,20 +621,3 @@ def normalised(flat, n):
     shares = np.empty(groups.shape)
     normalise_rows(groups, groups, shares)
     return shares.reshape(flat.shape)
-
-
-def averages(counts, totals, log_likelihood, rows):
-    total_weight = rows.total_weight
-    counts /= total_weight
-    totals /= total_weight
-    return counts, Sums(counts, totals), log_likelihood / total_weight
-
-
-def _entries(phi, natural):
-    """Return the arrays of a CSR matrix; ValueError if its columns do not fit the parameters."""
-    if phi.shape[1] != natural.shape[1]:
-        raise ValueError(
-            f"Rows have {phi.shape[1]} statistics, but components have {natural.shape[1]} natural"
-            " parameters."
-        )
-    return csr_parts(phi)

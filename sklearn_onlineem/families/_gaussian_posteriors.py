@@ -7,30 +7,21 @@ normal-inverse-gamma distribution with this mode is derived here and nowhere els
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families._collapsed import log_rising
-
-
-@dataclass(frozen=True)
-class GaussianPosterior:
-    """Normal-inverse-Wishart distributions, or normal-inverse-gamma ones along the axes."""
-
-    # k (K,), in rows: m ~ N(mean, S / k); inf for known means.
-    weight: Floats
-    # Degrees (K,) of Student's t distribution of a new row: nu - d + 1, and 2 a of an inverse gamma
-    # distribution; inf for known covariances.
-    degrees: Floats
-    mean: Floats
-    # Psi, shaped like covariances, or 2 b of an inverse gamma distribution; known covariances.
-    scatter: Floats
+from sklearn_onlineem.statistics import Moments
 
 
 def posterior(family, statistics):
     """Return the conjugate distribution with the M-step's mode; ValueError if it is improper."""
+    # It is normal-inverse-Wishart, or normal-inverse-gamma along the axes, as `Moments`. Weights
+    # are k (K,), in rows: m ~ N(mean, S / k); inf for known means. Degrees (K,) are those of
+    # Student's t distribution of a new row: nu - d + 1, and 2 a of an inverse gamma distribution;
+    # inf for known covariances. Scatters are Psi, shaped like covariances, or 2 b of an inverse
+    # gamma distribution; or known covariances.
+    #
     # Let D be the degrees that the scatter of a mode is divided by. For a normal-inverse-Wishart
     # distribution it is nu + d + 2: its density has |S|^(-(nu + d + 1)/2) for S, and |S|^(-1/2) for
     # the mean. For K means that share S it is nu + d + 1 + K. A normal-inverse-gamma distribution
@@ -61,7 +52,7 @@ def posterior(family, statistics):
             raise ValueError(f"The prior is improper: {what}. Set {name} to a larger value.")
     every = np.broadcast_to(degrees, weight.shape)
     arrays = (weight, every, mean, scatter)
-    return GaussianPosterior(*map(np.ascontiguousarray, arrays))
+    return Moments(*map(np.ascontiguousarray, arrays))
 
 
 def _known(family):

@@ -9,10 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers
-from sklearn_onlineem.data.rows import PLAIN, Rows, Wanted
 from sklearn_onlineem.families._family import (
     ExponentialFamily,
-    linear_e_step,
+    LinearForm,
     linear_log_density,
     linear_statistics,
     promoted,
@@ -96,69 +95,56 @@ class ExponentialColumns(ExponentialFamily[Floats, Sums], IndependentColumns[Flo
     def marginal_log_density(
         self, parameters: Floats, X: FloatsOrSparse, n_threads: int = 1
     ) -> Floats:
-        features, base = self._observed(X, n_threads)
-        natural, offset = self._of_observed(parameters, sparse.issparse(features))
-        return linear_log_density(features, base, natural, offset, n_threads)
+        form = ObservedForm(self, X, n_threads)
+        return linear_log_density(form.features, form.base, *form.terms(parameters), n_threads)
 
     def marginal_statistics(
         self, parameters: Floats, X: FloatsOrSparse, posterior: Floats, n_threads: int = 1
     ) -> Sums:
-        features, _ = self._observed(X, n_threads)
-        sums = linear_statistics(features, posterior, n_threads)
-        return self._completed(parameters, sparse.issparse(features), sums)
+        form = ObservedForm(self, X, n_threads)
+        return form.evidence(parameters, linear_statistics(form.features, posterior, n_threads))
 
-    def e_step(
-        self, parameters: Floats, log_weights: Floats, rows: Rows, wanted: Wanted = PLAIN
-    ) -> tuple[Floats, Sums, float]:
-        if not rows.has_gaps:
-            return super().e_step(parameters, log_weights, rows, wanted)
-        # The family is kept with the values, so that its id cannot be reused.
-        _, features, base = rows.remember(
-            (id(self), "observed"), lambda: (self, *self._observed(rows.X, rows.n_threads))
-        )
-        is_sparse = sparse.issparse(features)
-        natural, offset = self._of_observed(parameters, is_sparse)
-        counts, sums, log_likelihood = linear_e_step(
-            features, base, natural, log_weights + offset, rows, wanted
-        )
-        return counts, self._completed(parameters, is_sparse, sums), log_likelihood
+    def _form(self, rows):
+        return (ObservedForm if rows.has_gaps else LinearForm)(self, rows.X, rows.n_threads)
 
-    def _observed(self, X, n_threads):
-        """Return statistics, 0 for missing values, with a mask beside, and the log base measure.
 
-        The mask is of observed values, or of missing ones if the statistics are sparse.
-        """
-        missing, rows = _missing(X), filled(X, self._stand_in)
-        phi, base = self.sufficient_statistics(rows), self.log_base_measure(rows, n_threads)
-        if len(base):
-            of_stand_in = self.log_base_measure(np.full((1, 1), self._stand_in))[0]
-            base = base - of_stand_in * np.asarray(missing.sum(axis=1)).reshape(-1)
-        if not sparse.issparse(phi):
-            columns = self._columns(phi.shape[1], X.shape[1])
-            phi = promoted(np.where(missing[:, columns], phi.dtype.type(0.0), phi))
-            return np.concatenate([phi, ~missing], axis=1, dtype=phi.dtype), base
+class ObservedForm(LinearForm):
+    """Rows with missing values: statistics, and a mask beside."""
+
+    # Statistics of missing values are 0. The mask is of observed values, or of missing ones if
+    # statistics are sparse.
+    def __init__(self, family, X, n_threads=1):
+        self._family, missing, rows = family, _missing(X), filled(X, family._stand_in)
+        phi = promoted(family.sufficient_statistics(rows))
+        self.base = family.log_base_measure(rows, n_threads)
+        if len(self.base):
+            of_stand_in = family.log_base_measure(np.full((1, 1), family._stand_in))[0]
+            self.base = self.base - of_stand_in * np.asarray(missing.sum(axis=1)).reshape(-1)
+        self._is_sparse = sparse.issparse(phi)
+        if not self._is_sparse:
+            columns = family._columns(phi.shape[1], X.shape[1])
+            phi = np.where(missing[:, columns], phi.dtype.type(0.0), phi)
+            self.features = np.concatenate([phi, ~missing], axis=1, dtype=phi.dtype)
+            return
         if not sparse.issparse(X):  # One-hot: it has one number for each value.
             phi.data[missing.ravel()] = 0.0
             phi.eliminate_zeros()  # 0 * -inf would be NaN.
             missing = sparse.csr_array(missing)
-        phi = promoted(phi)
-        return sparse.hstack([phi, missing.astype(phi.dtype)], format="csr"), base
+        self.features = sparse.hstack([phi, missing.astype(phi.dtype)], format="csr")
 
-    def _of_observed(self, parameters, is_sparse):
-        """Return natural parameters and an offset to which `_observed` are the features."""
-        natural = self.to_natural(parameters)
-        constants = self.log_partitions(natural)
-        if is_sparse:
+    def terms(self, parameters):
+        natural = self._family.to_natural(parameters)
+        constants = self._family.log_partitions(natural)
+        if self._is_sparse:
             return np.concatenate([natural, constants], axis=1), -constants.sum(axis=1)
         return np.concatenate([natural, -constants], axis=1), np.zeros(len(natural))
 
-    def _completed(self, parameters, is_sparse, sums):
-        """Return statistics with the expected ones of missing values, from sums of `_observed`."""
-        mean = self.mean_statistics(parameters)
+    def evidence(self, parameters, sums):
+        mean = self._family.mean_statistics(parameters)
         total, missing = np.split(sums.total, [mean.shape[1]], axis=1)
-        if not is_sparse:
+        if not self._is_sparse:
             missing = np.maximum(sums.weight[:, None] - missing, 0.0)
-        columns = self._columns(mean.shape[1], missing.shape[1])
+        columns = self._family._columns(mean.shape[1], missing.shape[1])
         return Sums(sums.weight, total + missing[:, columns] * mean)
 
 

@@ -3,37 +3,29 @@
 Log densities of all factors are then one matrix product, and so are their statistics.
 """
 
-from dataclasses import replace
-
 import numpy as np
-from scipy import sparse
 
 from sklearn_onlineem._kernels import _natural
-from sklearn_onlineem.families._family import ExponentialFamily
-from sklearn_onlineem.families._independent_columns import ExponentialColumns
+from sklearn_onlineem.families._e_step import NOTHING
+from sklearn_onlineem.families._family import ExponentialFamily, LinearForm
+from sklearn_onlineem.families._independent_columns import ExponentialColumns, ObservedForm
 from sklearn_onlineem.families.categorical import Categorical
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI, location
 from sklearn_onlineem.families.gaussian import Gaussian
-from sklearn_onlineem.statistics import Sums, combine
+from sklearn_onlineem.statistics import Sums
 
 # Rows that tell the location of all.
 _FEW_ROWS = 256
 
 
 def linear_factor(family, X, n_threads):
-    """Return the factor of a family for rows of its columns, or None if it has none.
-
-    Factors have `features` (n_rows, p), dense or CSR, a log `base` measure, which may be empty,
-    `terms` (natural parameters and a constant, or None where digits would be lost), and `evidence`,
-    the statistics from sums over rows.
-    """
+    """Return the `LinearForm` of rows of a family's columns, or None if it has none."""
+    # Its terms are None where digits would be lost.
     missing = np.isnan(X)
     if isinstance(family, Gaussian):
-        of_axes = family.covariance.features != _natural.PRODUCTS
-        if missing.any() and of_axes:
-            return _AxesWithGaps(family, X, missing)
-        incomplete = missing.any(axis=1)
-        return _GaussianFactor(family, X, incomplete) if missing[incomplete].all() else None
+        has_products = family.covariance.features == _natural.PRODUCTS
+        is_linear = not has_products or missing[missing.any(axis=1)].all()
+        return _GaussianFactor(family, X, missing) if is_linear else None
     if not missing.any():
         if isinstance(family, Categorical):
             return _CodesFactor(family, X)
@@ -41,29 +33,14 @@ def linear_factor(family, X, n_threads):
         is_plain = isinstance(family, ExponentialFamily) and type(family).log_density is (
             ExponentialFamily.log_density
         )
-        return _Factor(family, X, n_threads) if is_plain else None
-    return _FactorWithGaps(family, X, n_threads) if isinstance(family, ExponentialColumns) else None
+        return LinearForm(family, X, n_threads) if is_plain else None
+    return ObservedForm(family, X, n_threads) if isinstance(family, ExponentialColumns) else None
 
 
-class _Factor:
-    """An exponential family, of complete rows."""
-
-    def __init__(self, family, X, n_threads):
-        self._family = family
-        self.features, self.base = family._observe(X, n_threads)
-
-    def terms(self, parameters):
-        natural = self._family.to_natural(parameters)
-        return natural, -self._family.log_partition(natural)
-
-    def evidence(self, parameters, counts, totals):
-        return Sums(counts, totals)
-
-
-class _CodesFactor:
+class _CodesFactor(LinearForm):
     """Categorical columns of complete rows, without the most frequent category of each column."""
 
-    base = np.empty(0)
+    base = NOTHING
 
     def __init__(self, family, X):
         self._family, one_hot = family, family.sufficient_statistics(X)
@@ -82,106 +59,59 @@ class _CodesFactor:
         others = np.ascontiguousarray(others)
         return others, known.sum(axis=1) - self._family.log_partition(natural)
 
-    def evidence(self, parameters, counts, totals):
-        out = np.empty((len(counts), len(self._columns)))
-        out[:, self._others], out[:, self._frequent] = totals, 0.0
-        rest = counts[:, None] - self._family._sums(out)
+    def evidence(self, parameters, sums):
+        out = np.empty((len(sums.weight), len(self._columns)))
+        out[:, self._others], out[:, self._frequent] = sums.total, 0.0
+        rest = sums.weight[:, None] - self._family._sums(out)
         out[:, self._frequent] = np.maximum(rest, 0.0)
-        return Sums(counts, out)
+        return Sums(sums.weight, out)
 
 
-class _FactorWithGaps:
-    """An exponential family of independent columns, of rows with missing values."""
+class _GaussianFactor(LinearForm):
+    """Gaussians about the location of the rows, with a mask beside where values are missing."""
 
-    def __init__(self, family, X, n_threads):
-        self._family = family
-        self.features, self.base = family._observed(X, n_threads)
-        self._is_sparse = sparse.issparse(self.features)
+    # Along the axes any may be, and each column has a mask of its own; else, those of whole rows.
+    base = NOTHING
 
-    def terms(self, parameters):
-        return self._family._of_observed(parameters, self._is_sparse)
-
-    def evidence(self, parameters, counts, totals):
-        return self._family._completed(parameters, self._is_sparse, Sums(counts, totals))
-
-
-class _GaussianFactor:
-    """Gaussians about the location of the rows; in some of these all columns may be missing."""
-
-    base = np.empty(0)
-
-    def __init__(self, family, X, incomplete):
-        # The expected scatter of missing values has the floor, as that of the data has.
-        self._family = replace(family, floor=np.zeros(X.shape[1]))
-        self._known = X[~incomplete] if incomplete.any() else X
-        self._has_gaps = len(self._known) < len(X)
-        if not len(self._known):
-            self._known = np.zeros((1, X.shape[1]), X.dtype)
+    def __init__(self, family, X, missing):
+        self._family, d, few = family, X.shape[1], X[:_FEW_ROWS]
+        self._has_products = family.covariance.features == _natural.PRODUCTS
+        masks = ~(missing[:, :1] if self._has_products else missing)
+        self._n_masks = masks.shape[1] if missing.any() else 0
+        # Missing values of the rows that tell the location are the first ones of their columns.
+        first = X[np.argmin(missing, axis=0), np.arange(d)]
+        self._known = np.where(np.isnan(few), np.where(np.isnan(first), 0.0, first), few)
         y = X - location(self._known)
-        y[incomplete] = 0.0
-        if family.covariance.features == _natural.PRODUCTS:
-            i, j = np.triu_indices(X.shape[1])
-            second = y[:, i] * y[:, j]
-        else:
-            second = _squares(family, y)
-        observed = [~incomplete[:, None]] if self._has_gaps else []
-        self.features = np.concatenate([y, second, *observed], axis=1, dtype=X.dtype)
+        y[missing] = 0.0
+        self._pairs = i, j = np.triu_indices(d) if self._has_products else (slice(d),) * 2
+        second = y[:, i] * y[:, j]
+        second = second if self._has_products else family.covariance._summed(second)
+        arrays = y, second, masks[:, : self._n_masks]
+        self.features = np.concatenate(arrays, axis=1, dtype=X.dtype)
 
     def terms(self, parameters):
         about = self._family.covariance._about(parameters, self._known, parameters.log_det)
         if about is None:
             return None
-        self._centre, natural, constant = about
-        if not self._has_gaps:
-            return natural, constant
-        return np.column_stack([natural, constant]), np.zeros(len(constant))
-
-    def evidence(self, parameters, counts, totals):
-        family, centre = self._family, self._centre
-        if not self._has_gaps:
-            return family.covariance._moments_about(centre, counts, totals)
-        observed = totals[:, -1].copy()
-        known = family.covariance._moments_about(centre, observed, totals[:, :-1].copy())
-        own = family.own_statistics(parameters, np.maximum(counts - observed, 0.0))
-        return combine([(1.0, known), (1.0, own)])
-
-
-class _AxesWithGaps:
-    """Diagonal or spherical Gaussians, of rows with missing values."""
-
-    base = np.empty(0)
-
-    def __init__(self, family, X, missing):
-        self._family, self._d = family, X.shape[1]
-        # About observed values of each column.
-        first = X[np.argmin(missing, axis=0), np.arange(X.shape[1])]
-        few = X[:_FEW_ROWS]
-        self._known = np.where(np.isnan(few), np.where(np.isnan(first), 0.0, first), few)
-        y = X - location(self._known)
-        y[missing] = 0.0
-        self.features = np.concatenate([y, _squares(family, y), ~missing], axis=1, dtype=X.dtype)
-
-    def terms(self, parameters):
-        about = self._family.covariance._about(parameters, self._known)
-        if about is None:
-            return None
-        self._centre, natural, _ = about
-        variances = np.broadcast_to(parameters.covariance, parameters.mean.shape)
-        squares = (parameters.mean - self._centre) ** 2 / variances
-        constants = -0.5 * (np.log(variances) + LOG_2_PI + squares)
+        self._centre, natural, constants = about
+        if not self._n_masks:
+            return natural, constants
+        constants = constants[:, None]
+        if not self._has_products:
+            variances = np.broadcast_to(parameters.covariance, parameters.mean.shape)
+            squares = (parameters.mean - self._centre) ** 2 / variances
+            constants = -0.5 * (np.log(variances) + LOG_2_PI + squares)
         return np.concatenate([natural, constants], axis=1), np.zeros(len(natural))
 
-    def evidence(self, parameters, counts, totals):
-        shape, d = self._family.covariance, self._d
-        first, second, observed = np.split(totals, [d, totals.shape[1] - d], axis=1)
-        missing = np.maximum(counts[:, None] - observed, 0.0)
-        deviation = parameters.mean - self._centre
-        own = shape._summed(missing * (parameters.covariance + deviation**2))
-        sums = np.concatenate([first + missing * deviation, second + own], axis=1)
-        return shape._moments_about(self._centre, counts, sums)
-
-
-def _squares(family, y):
-    squares = y * y
-    is_single = family.covariance.features == _natural.SQUARE_SUM
-    return squares.sum(axis=1, keepdims=True) if is_single else squares
+    def evidence(self, parameters, sums):
+        shape, totals, (i, j) = self._family.covariance, sums.total, self._pairs
+        if self._n_masks:
+            ends = [len(self._centre), totals.shape[1] - self._n_masks]
+            first, second, observed = np.split(totals, ends, axis=1)
+            missing = np.maximum(sums.weight[:, None] - observed, 0.0)
+            deviation, covariance = parameters.mean - self._centre, parameters.covariance
+            own = covariance[:, i, j] if self._has_products else covariance
+            own = missing * (own + deviation[:, i] * deviation[:, j])
+            own = own if self._has_products else shape._summed(own)
+            totals = np.concatenate([first + missing * deviation, second + own], axis=1)
+        return shape._moments_about(self._centre, sums.weight, totals)

@@ -364,18 +364,18 @@ class HiddenVariables(ABC, Generic[Parameters, Evidence]):
     """Families with hidden variables within components, such as proportions of documents."""
 
     @abstractmethod
-    def sampled_statistics(
+    def posterior_statistics(
         self,
         parameters: Parameters,
         X: Floats,
         posterior: Floats,
-        rng: Generator,
         n_threads: int = 1,
+        rng: Generator | None = None,
     ) -> Evidence:
-        """Return `posterior_statistics` with the components' hidden variables drawn.
+        """Return the statistics in expectation over hidden variables, or with these drawn.
 
         Those of each row are drawn once for each component with a share of it, from their posterior
-        given both. The expectation is `posterior_statistics`.
+        given both.
 
         Parameters
         ----------
@@ -383,12 +383,13 @@ class HiddenVariables(ABC, Generic[Parameters, Evidence]):
             As in `Family.log_density`.
         posterior : ndarray of shape (n_rows, K)
             Responsibilities; one-hot where components were drawn.
-        rng : numpy.random.Generator
-            Source of random numbers; draws must not depend on `n_threads`.
+        rng : numpy.random.Generator, default=None
+            Source of random numbers; draws must not depend on `n_threads`. None: expectations.
         """
 
 
 def require(family, capability):
-    """Raise ValueError if a family lacks a capability."""
+    """Return a family; ValueError if it lacks a capability."""
     if not isinstance(family, capability):
         raise ValueError(f"{type(family).__name__} {capability.lacking}.")
+    return family

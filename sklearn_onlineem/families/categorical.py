@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,11 +13,10 @@ from scipy import sparse
 from scipy.special import rel_entr
 
 from sklearn_onlineem._checks import LEAST, REALS, above, check_setting, shares_as_given
-from sklearn_onlineem._kernels import _collapsed_counts, _counts
+from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._kernels._rows import are_codes
 from sklearn_onlineem._python import cached_property, ours
 from sklearn_onlineem._typing import Floats, Generator, Integers, Maps
-from sklearn_onlineem.data.rows import task
 from sklearn_onlineem.data.sparse import check_indexed
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._e_step import drawn_from, log_of
@@ -31,6 +30,16 @@ from sklearn_onlineem.statistics import Sums
 # A stray code of 1e10 must be an error, not an allocation; nor are tables made for codes that are
 # neither below this nor below the number of rows, unless their number is given.
 _MOST_CATEGORIES, _MOST_UNASKED = 1 << 20, 1 << 12
+
+
+class _Entries(NamedTuple):
+    """One-hot rows in CSR: a matrix of scipy takes longer than the arithmetic on a few rows."""
+
+    data: Floats
+    indices: Integers
+    indptr: Integers
+    shape: tuple[int, int]
+    dtype: np.dtype
 
 
 class CategoricalTangents(ShareTangents):
@@ -54,17 +63,10 @@ class CategoricalTangents(ShareTangents):
     def _shares(self):
         return Shares(self._rows(self.parameters))
 
-    def _by_row(self, function, values):
-        return self._with(function(self._rows(values)))
-
-    def _with(self, rows):
+    def _flat(self, rows):
         if isinstance(self.family.n_categories, int):
-            return rows.reshape(len(self.parameters), -1)
+            return super()._flat(rows)
         return rows.reshape(-1, *self._places.shape)[:, self._places]
-
-    @property
-    def is_free(self):
-        return self._with(self._shares.is_free)
 
 
 def tables_of(values):
@@ -248,13 +250,12 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         return (self.sufficient_statistics if X.shape[1] > 1 else unchanged,)
 
     def sufficient_statistics(self, X: Floats) -> Floats:
-        (ones, columns, indptr), n_columns = self._one_hot(X)
+        phi = self._features(X)
         # Scikit-learn, which finds the first clusters, takes no pointers of 64 bits.
-        indptr = indptr.astype(np.int32 if X.size < 1 << 31 else np.int64)
-        return sparse.csr_array((ones, columns, indptr), shape=(len(X), n_columns))
+        indptr = phi.indptr.astype(np.int32 if X.size < 1 << 31 else np.int64)
+        return sparse.csr_array((phi.data, phi.indices, indptr), shape=phi.shape)
 
-    def _one_hot(self, X):
-        """Return values, indices and pointers of the one-hot coding in CSR, and its columns."""
+    def _features(self, X):
         # Codes become columns, which kernels do not check, and another thread may write to X.
         X = X.copy()
         self._check_codes(X)
@@ -271,27 +272,10 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         indptr = np.arange(0, X.size + 1, n_features)
         ones = np.empty(X.size, dtype=X.dtype)
         ones.fill(1.0)  # `np.ones` takes three times as long.
-        return (ones, columns.ravel(), indptr), n_columns
+        return _Entries(ones, columns.ravel(), indptr, (len(X), n_columns), X.dtype)
 
-    def log_density(self, parameters: Floats, X: Floats, n_threads: int = 1) -> Floats:
-        # A matrix of scipy takes longer than the arithmetic on a few rows.
-        parts, n_columns = self._one_hot(X)
-        if n_columns != parameters.shape[1]:
-            return super().log_density(parameters, X, n_threads)  # The error.
-        out = np.empty((len(X), len(parameters)), dtype=X.dtype)
-        natural_T = np.ascontiguousarray(self.to_natural(parameters).T)
-        offset, wanted = np.zeros(len(parameters)), task(out=out)  # Probabilities add up to 1.
-        _counts.mixture_pass(*parts, natural_T, offset, wanted, None, None, n_threads)
-        return out
-
-    def expected_statistics(self, X: Floats, responsibilities: Floats, n_threads: int = 1) -> Sums:
-        parts, n_columns = self._one_hot(X)
-        weights = np.ascontiguousarray(responsibilities, dtype=X.dtype)
-        counts = np.empty(weights.shape[1])
-        totals_T = np.empty((n_columns, len(counts)))
-        given = task(responsibilities=weights)
-        _counts.mixture_pass(*parts, None, None, given, counts, totals_T, n_threads)
-        return Sums(counts, np.ascontiguousarray(totals_T.T))
+    def _terms(self, parameters, n_statistics):
+        return self.to_natural(parameters), np.zeros(len(parameters))  # They add up to 1.
 
     def kl_divergence(self, p: Floats, q: Floats) -> Floats:
         return rel_entr(p, q).sum(axis=1)

@@ -15,7 +15,7 @@ from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers
 from sklearn_onlineem.data.rows import PLAIN, Rows, Wanted, task
 from sklearn_onlineem.data.sparse import check_non_negative
-from sklearn_onlineem.families._collapsed import mean_total
+from sklearn_onlineem.families._collapsed import drawn_proportions, log_gammas, mean_total
 from sklearn_onlineem.families._events import counted_events, events_of, moments, word_counts
 from sklearn_onlineem.families._family import Family, mean_of
 from sklearn_onlineem.families._start_coordinates import hellinger
@@ -144,10 +144,10 @@ def _put_alpha(family, parameters, alpha):
 
 @dataclass(frozen=True)
 class CompoundDirichlet(
+    HiddenVariables[Dirichlets, ExpectedLogs],
     Family[Dirichlets, ExpectedLogs],
     Means[Dirichlets],
     ConjugatePriors[Dirichlets, ExpectedLogs],
-    HiddenVariables[Dirichlets, ExpectedLogs],
     ColumnDistributions[Dirichlets],
 ):
     r"""Counts of words in documents, with proportions that each document draws from a Dirichlet.
@@ -260,20 +260,20 @@ class CompoundDirichlet(
         return self.own_statistics(parameters, weight)
 
     def posterior_statistics(
-        self, parameters: Dirichlets, X: FloatsOrSparse, posterior: Floats, n_threads: int = 1
-    ) -> ExpectedLogs:
-        events = events_of(X)
-        weight, totals = events.totals(posterior, n_threads)
-        return self._statistics(parameters, events, weight, totals, n_threads)
-
-    def sampled_statistics(
         self,
         parameters: Dirichlets,
         X: FloatsOrSparse,
         posterior: Floats,
-        rng: Generator,
         n_threads: int = 1,
+        rng: Generator | None = None,
     ) -> ExpectedLogs:
+        if rng is not None:
+            return self._sampled_statistics(parameters, X, posterior, rng)
+        events = events_of(X)
+        weight, totals = events.totals(posterior, n_threads)
+        return self._statistics(parameters, events, weight, totals, n_threads)
+
+    def _sampled_statistics(self, parameters, X, posterior, rng):
         # Draws h ~ Dir(alpha + v).
         total, length = np.zeros(parameters.alpha.shape), np.zeros(len(parameters.alpha))
         step = max(1, _BLOCK_VALUES // X.shape[1])
@@ -284,7 +284,9 @@ class CompoundDirichlet(
             length += counts.sum(axis=1, dtype=np.float64) @ shares
             for k, alpha in enumerate(parameters.alpha):
                 rows = np.flatnonzero(shares[:, k])
-                total[k] += shares[rows, k] @ _log_proportions(alpha + counts[rows], rng)
+                logs = log_gammas(alpha + counts[rows], rng)
+                logs -= logsumexp(logs, axis=1, keepdims=True)
+                total[k] += shares[rows, k] @ logs
         weight = posterior.sum(axis=0, dtype=np.float64)
         return ExpectedLogs(weight, total, weight, length)
 
@@ -355,13 +357,7 @@ class CompoundDirichlet(
         parameters, components, rng
             As in `sample`.
         """
-        draws = rng.standard_gamma(parameters.alpha[components])
-        totals = draws.sum(axis=1)
-        for row in np.flatnonzero(totals == 0):
-            # All have underflowed: alpha is so small that one word has the whole document.
-            share = parameters.alpha[components[row]] / parameters.precision[components[row]]
-            draws[row, rng.choice(len(share), p=share)] = totals[row] = 1.0
-        return draws / totals[:, None]
+        return drawn_proportions(parameters.alpha[components], rng)
 
     def of_moments(self, rows: Rows) -> Dirichlets:
         """Return one component with the moments of the rows.
@@ -385,16 +381,15 @@ class CompoundDirichlet(
             Observations, with their weights and labels.
         """
         events, _, totals = self._counted(rows)
-        counts = rows.remember(
+        words, *counts = rows.remember(
             "word counts", lambda: word_counts(events, totals[:, 0], rows.X.shape[1])
         )
         alpha = np.empty(parameters.alpha.size + 1)
         log_likelihood, settled = _compound_dirichlet.ascend(
-            *counts[1:], parameters.alpha[0, counts.words], self.min_alpha, self.max_precision,
-            alpha,
-        )  # fmt: skip
+            *counts, parameters.alpha[0, words], self.min_alpha, self.max_precision, alpha
+        )
         new = np.empty_like(parameters.alpha)
-        new[0, counts.words] = alpha[:-1]
+        new[0, words] = alpha[:-1]
         return Dirichlets(new, parameters.length), log_likelihood / rows.total_weight, settled
 
     def posterior_mean(self, parameters: Dirichlets, X: FloatsOrSparse) -> Floats:
@@ -505,11 +500,3 @@ class CompoundDirichlet(
         of_lengths = events.words == expected.shape[1]
         length = events.counts[of_lengths] @ totals[of_lengths]
         return ExpectedLogs(weight, expected, weight, length)
-
-
-def _log_proportions(alpha, rng):
-    """Draw log h, h ~ Dir(alpha), for each row of alpha."""
-    # Gamma variables of small shapes underflow, so their logarithms are drawn: G(a) has the
-    # distribution of G(a + 1) U^(1 / a), and -log U is exponential.
-    logs = np.log(rng.standard_gamma(alpha + 1.0)) - rng.standard_exponential(alpha.shape) / alpha
-    return logs - logsumexp(logs, axis=1, keepdims=True)

@@ -323,21 +323,9 @@ class _Matrices(Covariance):
             out[chosen == k] = deviations[chosen == k] @ root.T
         return out
 
-    def _sufficient_statistics(self, X):
-        products = X[:, :, None] * X[:, None, :]
-        return np.concatenate([X, products.reshape(len(X), -1)], axis=1)
-
-    def _mean_statistics(self, gaussians):
-        mean = gaussians.mean
-        second = gaussians.covariance + mean[:, :, None] * mean[:, None, :]
-        return np.concatenate([mean, second.reshape(len(mean), -1)], axis=1)
-
-    def _to_natural(self, gaussians):
-        precision = np.broadcast_to(
-            gaussians.precision, (len(gaussians.mean), *gaussians.precision.shape[1:])
-        )
-        linear = np.einsum("kij,kj->ki", precision, gaussians.mean)
-        return np.concatenate([linear, -0.5 * precision.reshape(len(linear), -1)], axis=1)
+    def _second_moments(self, rows, covariances=0.0):
+        """Return covariances plus x x' of each row x, as statistics have them."""
+        return (covariances + rows[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
 
     def _from_natural(self, natural):
         # p = d + d * d
@@ -523,17 +511,8 @@ class _Variances(Covariance):
     def _coloured(self, covariance, components, deviations):
         return np.sqrt(covariance)[components] * deviations
 
-    def _sufficient_statistics(self, X):
-        return np.concatenate([X, self._summed(X * X)], axis=1)
-
-    def _mean_statistics(self, gaussians):
-        mean, variance = gaussians.mean, gaussians.covariance
-        second = self._summed(np.broadcast_to(variance, mean.shape) + mean**2)
-        return np.concatenate([mean, second], axis=1)
-
-    def _to_natural(self, gaussians):
-        linear = gaussians.mean * gaussians.precision
-        return np.concatenate([linear, -0.5 * gaussians.precision], axis=1)
+    def _second_moments(self, rows, covariances=0.0):
+        return self._summed(covariances + rows * rows)
 
     def _from_natural(self, natural):
         d = natural.shape[1] - 1 if self._is_single else natural.shape[1] // 2

@@ -1,8 +1,7 @@
-"""Products of gamma distributions, their shape learnt or given."""
+"""Products of exponential and of gamma distributions, their shape learnt or given."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,26 +10,32 @@ from scipy import stats
 from scipy.special import gammaln, polygamma, psi
 
 from sklearn_onlineem._checks import (
+    LEAST,
     LEAST_SHAPE,
+    MOST,
     MOST_SHAPE,
     above,
     at_least,
     at_most,
     check_setting,
 )
+from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._python import cached_property
-from sklearn_onlineem._typing import Floats, Generator, Integers
+from sklearn_onlineem._typing import Floats, Generator, Integers, Maps
 from sklearn_onlineem.data.sparse import check_non_negative
+from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._independent_columns import ExponentialColumns
+from sklearn_onlineem.families._start_coordinates import logarithmic
 from sklearn_onlineem.families.capabilities import (
     ColumnDistributions,
     ConjugatePriors,
     Distribution,
 )
-from sklearn_onlineem.families.exponential import Durations, DurationTangents, floored_mean
 from sklearn_onlineem.families.parts import Part, means_part
-from sklearn_onlineem.families.tangents import Tangents
+from sklearn_onlineem.families.tangents import ProductTangents, Tangents
 from sklearn_onlineem.statistics import Sums
+
+_MIN_MEAN = 1e-12
 
 
 def increasing_root(function, derivative, target, start, lower=0.0, n_iter=100):
@@ -61,49 +66,152 @@ def gamma_shapes(gap):
     )
 
 
-_MIN_MEAN = 1e-12
+def _put_rates(family, parameters, rates):
+    return family.regularise(family.shape / above("rates_", rates, 0.0, rates.shape))
 
 
-class _PositiveData(ExponentialColumns):
-    support_is_convex = True
-    _stand_in = 1.0
+class Durations(ExponentialColumns, ColumnDistributions[Floats], _collapsed.CollapsedCounts):
+    """Families with posteriors of rates: x_j | r_j ~ Gamma(s, r_j), r_j ~ Gamma(alpha, beta_j)."""
 
-    @abstractmethod
-    def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Return shapes and rates, two ndarrays of shape (K, n_features).
+    # s
+    shape: float
+
+    parts = (
+        means_part("positive"),
+        Part("rates", "positive", "kd", lambda family, means: family.shape / means, _put_rates),
+    )
+
+    def distribution(self, parameters: Floats, column: int) -> Distribution:
+        return stats.gamma(self.shape, scale=parameters[:, column] / self.shape)
+
+    def start_coordinates(self, X: Floats, sample_weight: Floats | None = None) -> Maps:
+        return (logarithmic(X, sample_weight),)
+
+    def to_natural(self, parameters: Floats) -> Floats:
+        return -self.shape / parameters
+
+    def from_natural(self, natural: Floats) -> Floats:
+        return -self.shape / natural
+
+    def log_partitions(self, natural: Floats) -> Floats:
+        return -self.shape * np.log(-natural)
+
+    def prior_statistics(
+        self, n_components: int, *, n_features: int, shape: ArrayLike = 1.0, rate: ArrayLike = 0.0
+    ) -> Sums:
+        """Return a Gamma(shape, rate) prior on each rate.
 
         Parameters
         ----------
-        parameters : ndarray of shape (K, n_statistics)
-            Of K components.
+        n_components, n_features : int
+            K, and columns of a row.
+        shape : array broadcasting to (n_components,), default=1.0
+            Above 0; pseudo-rows are one less, divided by the shape of the family.
+        rate : array broadcasting to (n_components, n_features), default=0.0
+            In the units of the rows, not below 0.
         """
+        weight = above("shape", shape, 0.0, (n_components,)) - 1.0
+        total = at_least("rate", rate, 0.0, (n_components, n_features))
+        return Sums(weight / self.shape, total)
+
+    def mean_form(self, prior: Sums) -> Sums:
+        # The mode of a rate is the mean of its inverse.
+        return prior
+
+    def _posterior(self, statistics):
+        """Return alpha = s weight + 1 and beta = total of the posteriors with these modes."""
+        alpha = _collapsed.proper(self, "shape", self.shape * statistics.weight + 1.0)
+        return alpha, _collapsed.proper(self, "rate", statistics.total)
+
+    def predictive_log_density(self, statistics: Sums, X: Floats, n_threads: int = 1) -> Floats:
+        # log x^(s-1) beta^alpha / (B(alpha, s) (beta + x)^(alpha + s)), Lomax for s = 1.
+        s, X, (alpha, beta) = self.shape, np.asarray(X, dtype=float), self._posterior(statistics)
+        growth = np.stack([np.log1p(X / scale).sum(axis=1) for scale in beta], axis=1)
+        constant = X.shape[1] * _collapsed.log_rising(alpha, s)
+        constant -= s * np.log(beta).sum(axis=1)
+        log_density, base = constant - (alpha + s) * growth, self.log_base_measure(X)
+        return log_density + base[:, None] if len(base) else log_density
+
+    def draw_from_posterior(self, statistics: Sums, rng: Generator) -> Floats:
+        alpha, beta = self._posterior(statistics)
+        return self.regularise(self.shape * beta / rng.standard_gamma(alpha[:, None], beta.shape))
+
+    def _swept(self, prior, X):
+        alpha, beta = self._posterior(prior)
+        return _collapsed_counts.DURATIONS, X, beta, {"weight": alpha, "step": self.shape}
+
+
+class DurationTangents(ProductTangents):
+    """Tangents of means of exponential variables, and of gamma variables of a known shape."""
+
+    @property
+    def deviation(self):
+        return self.parameters / np.sqrt(self.family.shape)
+
+    def moved(self, v):
+        return self.parameters * np.exp(v / np.sqrt(self.family.shape))
+
+
+@dataclass(frozen=True)
+class Exponential(Durations):
+    r"""Independent waiting times, :math:`p(x \mid r) = \prod_j r_j e^{-r_j x_j}`.
+
+    :math:`\phi(x) = x`, :math:`\theta = -r`, :math:`G(\theta) = -\sum_j \log(-\theta_j)`.
+    Parameters are the means 1/r, an ndarray of shape (K, n_features).
+
+    Parameters
+    ----------
+    min_mean : float, default=1e-12
+        Floor of the means, relative to the largest component's mean of the same feature; from
+        1e-100 to 1e100.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Exponential
+    >>> Exponential().log_density(np.array([[0.5]]), np.array([[0.0], [1.0]]))
+    array([[ 0.69314718],
+           [-1.30685282]])
+    """
+
+    tangents = DurationTangents
+
+    min_mean: float = 1e-12
+
+    shape = 1.0
+    support_is_convex = True
+
+    def __post_init__(self):
+        check_setting("min_mean", self.min_mean, LEAST, MOST)
 
     def check(self, X: Floats) -> None:
         check_non_negative(X)
-        if not X.all():
-            raise ValueError(
-                "Gamma data must be above 0, but there are zeros: replace them by a small number,"
-                " as GammaMixture(zero_value=1e-6) does."
-            )
+
+    def regularise(self, mean: Floats) -> Floats:
+        return floored_mean(mean, self.min_mean)
+
+    def sample(self, parameters: Floats, components: Integers, rng: Generator) -> Floats:
+        return rng.exponential(parameters[components])
 
 
-def _part(place, kind, put):
+def floored_mean(mean, floor):
+    """Return means at least `floor` times the largest of their column, above 0 where all are 0."""
+    return np.maximum(mean, np.maximum(floor * mean.max(axis=0), 1e-290))
+
+
+def _part(place):
+    """Return the shapes, or the rates, of variables of which both are learnt."""
+    name = ("shapes", "rates")[place]
+
     def get(family, parameters):
         return family.shapes_and_rates(parameters)[place]
 
-    return Part(("shapes", "rates")[place], kind, "kd", get, put)
+    def put(family, parameters, values):
+        both = [*family.shapes_and_rates(parameters)]
+        both[place] = above(f"{name}_", values, 0.0, values.shape)
+        return family.from_natural(np.concatenate([both[0] - 1.0, -both[1]], axis=1))
 
-
-def _put_shapes(family, parameters, shapes):
-    above("shapes_", shapes, 0.0, shapes.shape)
-    rates = family.shapes_and_rates(parameters)[1]
-    return family.from_natural(np.concatenate([shapes - 1.0, -rates], axis=1))
-
-
-def _put_rates(family, parameters, rates):
-    above("rates_", rates, 0.0, rates.shape)
-    shapes = family.shapes_and_rates(parameters)[0]
-    return family.from_natural(np.concatenate([shapes - 1.0, -rates], axis=1))
+    return Part(name, "positive", "kd", get, put)
 
 
 def _put_known_shapes(family, parameters, shapes):
@@ -146,7 +254,7 @@ class GammaTangents(Tangents):
 
 
 @dataclass(frozen=True)
-class Gamma(_PositiveData, ColumnDistributions[Floats], ConjugatePriors[Floats, Sums]):
+class Gamma(ExponentialColumns, ColumnDistributions[Floats], ConjugatePriors[Floats, Sums]):
     r"""Independent gamma variables with shape a and rate r, both learnt.
 
     .. math:: p(x \mid a, r) = \prod_j \frac{r_j^{a_j}}{\Gamma(a_j)} x_j^{a_j - 1} e^{-r_j x_j}
@@ -181,22 +289,35 @@ class Gamma(_PositiveData, ColumnDistributions[Floats], ConjugatePriors[Floats, 
     max_shape: float = 1e6
 
     determined_by_means = False
-    parts = (
-        means_part("positive"),
-        _part(0, "positive", _put_shapes),
-        _part(1, "positive", _put_rates),
-    )
+    support_is_convex = True
+    _stand_in = 1.0
+    parts = (means_part("positive"), _part(0), _part(1))
 
     def __post_init__(self):
         check_setting("max_shape", self.max_shape, LEAST_SHAPE, MOST_SHAPE)
 
     start_coordinates = Durations.start_coordinates
 
+    def check(self, X: Floats) -> None:
+        check_non_negative(X)
+        if not X.all():
+            raise ValueError(
+                "Gamma data must be above 0, but there are zeros: replace them by a small number,"
+                " as GammaMixture(zero_value=1e-6) does."
+            )
+
     def sufficient_statistics(self, X: Floats) -> Floats:
         # In double precision: shapes depend on the small difference of log E x and E log x.
         return np.concatenate([np.log(X, dtype=np.float64), X], axis=1)
 
     def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
+        """Return shapes and rates, two ndarrays of shape (K, n_features).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_statistics)
+            Of K components.
+        """
         mean_log, mean = np.split(parameters, 2, axis=1)
         shapes = gamma_shapes(np.log(mean) - mean_log)
         return shapes, shapes / mean
@@ -269,7 +390,7 @@ def _shapes_and_rates_of(natural):
 
 
 @dataclass(frozen=True)
-class FixedShapeGamma(Durations, _PositiveData):
+class FixedShapeGamma(Durations):
     r"""Independent gamma variables of a known shape a; the rates are learnt.
 
     :math:`\phi(x) = x`, :math:`\theta = -r`, :math:`G(\theta) = -a \sum_j \log(-\theta_j)`.
@@ -292,12 +413,21 @@ class FixedShapeGamma(Durations, _PositiveData):
 
     shape: float = 1.0
 
-    parts = (*Durations.parts, _part(0, None, _put_known_shapes))
+    support_is_convex, check = True, Gamma.check
+    _stand_in = 1.0
+    parts = (*Durations.parts, _part(0)._replace(kind=None, put=_put_known_shapes))
 
     def __post_init__(self):
         check_setting("shape", self.shape, LEAST_SHAPE, MOST_SHAPE)
 
     def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
+        """Return shapes and rates, two ndarrays of shape (K, n_features).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_features)
+            Of K components.
+        """
         return np.full_like(parameters, self.shape), self.shape / parameters
 
     def log_base_measure(self, X: Floats, n_threads: int = 1) -> Floats:

@@ -247,15 +247,12 @@ class Gaussian(
         return self.covariance.start_coordinates(X, sample_weight)
 
     def _added(self, n_features):
-        if self.floor is not None:
-            return self.floor
-        return np.full(n_features, 0.0 if self.reg_covar is None else self.reg_covar)
+        """Return the floor of variances, those of `reg_covar` before `bind`."""
+        return np.full(n_features, self.reg_covar or 0.0) if self.floor is None else self.floor
 
     def n_parameters(self, parameters: Gaussians) -> int:
-        shape, n_of_means = self.covariance, _n_learnt(self.learns_means, parameters.mean.size)
-        n_covariances = _n_learnt(self.learns_covariances, len(parameters.covariance))
-        of_each = shape.n_parameters(parameters.mean.shape[1])
-        return n_of_means + n_covariances // shape.n_sharing * of_each
+        own = self._own_counts(parameters, len(parameters.mean))
+        return round(own.sum()) + self.n_shared_parameters(parameters)
 
     def _own_counts(self, parameters, n_components):
         n_of_means = np.broadcast_to(self.learns_means, parameters.mean.shape).sum(axis=1)
@@ -289,16 +286,21 @@ class Gaussian(
         return Gaussians(parameters.mean, diagonals[:, :, None] * np.eye(diagonals.shape[1]))
 
     def to_natural(self, parameters: Gaussians) -> Floats:
-        return self.covariance._to_natural(parameters)
+        mean, precision = parameters.mean, parameters.precision
+        precision = np.broadcast_to(precision, (len(mean), *precision.shape[1:]))
+        product = "kij,kj->ki" if precision.ndim == 3 else "ki,ki->ki"
+        quadratic = -0.5 * precision.reshape(len(mean), -1)
+        return np.concatenate([np.einsum(product, precision, mean), quadratic], axis=1)
 
     def from_natural(self, natural: Floats) -> Gaussians:
         return self.covariance._from_natural(natural)
 
     def sufficient_statistics(self, X: Floats) -> Floats:
-        return self.covariance._sufficient_statistics(X)
+        return np.concatenate([X, self.covariance._second_moments(X)], axis=1)
 
     def mean_statistics(self, parameters: Gaussians) -> Floats:
-        return self.covariance._mean_statistics(parameters)
+        second = self.covariance._second_moments(parameters.mean, parameters.covariance)
+        return np.concatenate([parameters.mean, second], axis=1)
 
     def log_partition(self, natural: Floats) -> Floats:
         gaussians = self.from_natural(natural)
@@ -641,11 +643,6 @@ class Gaussian(
         )  # fmt: skip
         labels[:] = drawn
         return value
-
-
-def _n_learnt(mask, n):
-    """Return how many of n values are learnt, by a mask that broadcasts, or a bool."""
-    return n if mask is True else int(np.count_nonzero(mask)) * (n // np.size(mask))
 
 
 def without_gaps(X):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, stats
 from scipy.linalg import lapack
 
-from sklearn_onlineem._checks import MOST, check_setting, definite
+from sklearn_onlineem._checks import MOST, check_count, check_setting, definite
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Generator, Integers
@@ -36,7 +36,7 @@ from sklearn_onlineem.families.linear_gaussian import (
     square_roots,
 )
 from sklearn_onlineem.families.parts import Part, means_part
-from sklearn_onlineem.families.tangents import Tangents, symmetric_exponential
+from sklearn_onlineem.families.tangents import Tangents, symmetric, symmetric_exponential
 from sklearn_onlineem.statistics import Moments
 
 _BLOCK = 1024
@@ -178,7 +178,7 @@ class RegressionTangents(Tangents):
         p, q = regressions.matrix.shape[1:]
         u, U, _ = (v[:, columns] for columns in self.parts.values())
         noise = v[:, self.parts["covariances"]] @ self._basis[:, self.parts["covariances"]].T
-        V = self._tangents._matrices(noise[:, p + q :])[:, q:, q:]
+        V = symmetric(noise[:, p + q :], p + q)[:, q:, q:]
         mean = regressions.mean.copy()
         mean[:, q:] += (root_y @ u[:, :, None])[:, :, 0]
         # U R_x^-1, by the transposed equations.
@@ -215,12 +215,6 @@ COEFFICIENTS = (
     Part("coef", "real", "kpd", lambda _, parameters: parameters.matrix, _put_matrix),
     Part("intercept", "real", "kp", lambda _, parameters: parameters.offset, _put_offset),
 )
-
-
-def check_whole(name, value, least):
-    """Raise ValueError unless a setting is a whole number from the least one up."""
-    if not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be a whole number from {least} up, got {value!r}.")
 
 
 def _put_noise(family, parameters, values):
@@ -305,7 +299,7 @@ class GaussianRegression(
         )
 
     def __post_init__(self):
-        check_whole("n_inputs", self.n_inputs, 1)
+        check_count("n_inputs", self.n_inputs)
         if self.reg_covar is not None:
             check_setting("reg_covar", self.reg_covar, 0.0, MOST)
         check_covariance("noise", self.noise)
@@ -363,15 +357,11 @@ class GaussianRegression(
         X, sample_weight
             As in `bind`.
         """
-        q, K = self.n_inputs, len(parameters)
-        inputs = X[:, :q].astype(np.float64)
-        mean = np.average(inputs, axis=0, weights=sample_weight)
-        moments = np.atleast_2d(np.cov(inputs.T, aweights=sample_weight, bias=True))
-        seen = replace(
-            parameters,
-            mean=np.hstack([np.tile(mean, (K, 1)), parameters.mean[:, q:]]),
-            input_covariance=np.tile(moments, (K, 1, 1)),
-        )
+        q, weight = self.n_inputs, np.ones(len(X)) if sample_weight is None else sample_weight
+        shares = np.repeat(weight[:, None] / weight.sum(), len(parameters), axis=1)
+        inputs = self.expected_statistics(X[:, :q].astype(np.float64, order="C"), shares)
+        mean = np.hstack([inputs.mean, parameters.mean[:, q:]])
+        seen = replace(parameters, mean=mean, input_covariance=inputs.scatter)
         return seen._with(parameters.matrix, parameters.offset)
 
     def covariances_given(self, parameters: Regressions, means: Floats) -> Floats:

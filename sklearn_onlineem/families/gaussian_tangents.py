@@ -5,14 +5,18 @@ R V R'; rows score u'y + (y'Vy - tr V) / 2. Coordinates of V are its entries, th
 divided by sqrt(2), so that scores have variance 1.
 """
 
-from functools import lru_cache
-
 import numpy as np
 
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families.covariance_shapes import NEGLIGIBLE, Gaussians
-from sklearn_onlineem.families.tangents import Tangents, symmetric_exponential
+from sklearn_onlineem.families.tangents import (
+    Tangents,
+    symmetric,
+    symmetric_exponential,
+    upper_entries,
+    upper_triangle,
+)
 
 
 class _GaussianTangents(Tangents):
@@ -90,39 +94,21 @@ def _variances(covariances):
     return covariances.diagonal(axis1=1, axis2=2) if covariances.ndim == 3 else covariances
 
 
-@lru_cache(maxsize=8)
-def _upper_triangle(d):
-    """Return the indices of the upper triangle, factors of its entries, and their places."""
-    upper, places = np.triu_indices(d), np.empty((d, d), dtype=np.intp)
-    i, j = upper
-    places[i, j] = places[j, i] = np.arange(len(i))
-    return upper, np.where(i == j, np.sqrt(2.0), 1.0), places
-
-
 class MatrixTangents(_GaussianTangents):
     """Tangents of Gaussians with full and tied covariances."""
-
-    @property
-    def _upper(self):
-        return _upper_triangle(self.d)[0]
 
     @property
     def is_free(self):
         free = super().is_free
         if self.family.limits is not None:
             # Rows without a value tell nothing of correlations with a column that has only one.
-            varies, (i, j) = np.less(*self.family.limits), self._upper
+            varies, (i, j) = np.less(*self.family.limits), upper_triangle(self.d)[0]
             free[:, self.d :] &= (varies[i] & varies[j]) | (i == j)
         return free
 
     @cached_property
     def _root(self):
         return self.parameters.covariance @ self.parameters.precision_factor
-
-    def _matrices(self, packed):
-        """Return symmetric matrices from the coordinates of V."""
-        _, factors, places = _upper_triangle(self.d)
-        return (packed * factors).take(places, axis=1)
 
     def _whitened(self, statistics, first):
         """Return the scores, from sums of rows about the present means."""
@@ -134,37 +120,33 @@ class MatrixTangents(_GaussianTangents):
         second = scatter + first[:, :, None] * deviation[:, None, :] - expected
         P = self.parameters.precision_factor
         T, u = P.mT @ second @ P, (P.mT @ first[:, :, None])[:, :, 0]
-        return np.concatenate([u, T[:, *self._upper] / _upper_triangle(self.d)[1]], axis=1)
+        return np.concatenate([u, upper_entries(T)], axis=1)
 
     def _moved(self, v):
         n = len(self.parameters.covariance)
         means = self.parameters.mean + (self._root @ v[:, : self.d, None])[:, :, 0]
-        roots = self._root[:n] @ symmetric_exponential(0.5 * self._matrices(v[:n, self.d :]))
+        roots = self._root[:n] @ symmetric_exponential(0.5 * symmetric(v[:n, self.d :], self.d))
         return means, roots @ roots.mT
 
 
 class AxisTangents(_GaussianTangents):
     """Tangents of Gaussians with diagonal and spherical covariances."""
 
-    @property
-    def _per_value(self):
-        """Features that share a variance."""
-        return self.d // self.parameters.covariance.shape[1]
-
     def _whitened(self, statistics, first):
         parameters, deviation = self.parameters, statistics.mean - self.parameters.mean
         degrees = self._of_each(statistics, statistics.degrees)[:, None]
-        floor = self.family._added(self.d)
-        floor = floor.mean() if self._per_value > 1 else floor
-        expected = self._per_value * degrees * (parameters.covariance - floor)
+        floor, n_sharing = self.family._added(self.d), self.d // parameters.covariance.shape[1]
+        floor = floor.mean() if n_sharing > 1 else floor
+        expected = n_sharing * degrees * (parameters.covariance - floor)
         second = self.family.covariance._summed(first * deviation)
         second = statistics.scatter + second - expected
-        spread = 0.5 * np.sqrt(2.0 / self._per_value) * parameters.precision * second
+        spread = 0.5 * np.sqrt(2.0 / n_sharing) * parameters.precision * second
         return np.concatenate([parameters.precision_factor * first, spread], axis=1)
 
     def _moved(self, v):
-        # V along a coordinate has this unit.
-        unit, parameters = np.sqrt(2.0 / self._per_value), self.parameters
+        # V along a coordinate has this unit, where features share a variance.
+        parameters = self.parameters
+        unit = np.sqrt(2.0 / (self.d // parameters.covariance.shape[1]))
         means = parameters.mean + v[:, : self.d] / parameters.precision_factor
         return means, parameters.covariance * np.exp(unit * v[:, self.d :])
 

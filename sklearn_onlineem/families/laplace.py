@@ -203,14 +203,7 @@ class Laplace(
         return replace(self, floor=floor)
 
     def log_density(self, parameters: Laplaces, X: Floats, n_threads: int = 1) -> Floats:
-        rates, out = 1.0 / parameters.scale, np.empty((len(X), len(parameters.scale)), X.dtype)
-        offsets = np.log(0.5 * rates).sum(axis=1)
-        for start in range(0, len(X), _BLOCK):
-            block = X[start : start + _BLOCK].astype(np.float64, copy=False)
-            for k, (location, rate) in enumerate(zip(parameters.location, rates, strict=True)):
-                distance = np.einsum("nd,d->n", np.abs(block - location), rate)
-                out[start : start + _BLOCK, k] = offsets[k] - distance
-        return out
+        return _log_density(parameters, X, has_gaps=False)
 
     def expected_statistics(
         self, X: Floats, responsibilities: Floats, n_threads: int = 1
@@ -257,17 +250,7 @@ class Laplace(
         return rng.laplace(parameters.location[components], parameters.scale[components])
 
     def marginal_log_density(self, parameters: Laplaces, X: Floats, n_threads: int = 1) -> Floats:
-        logs = np.log(2.0 * parameters.scale)
-        out = np.empty((len(X), len(parameters.scale)), X.dtype)
-        for start in range(0, len(X), _BLOCK):
-            block = X[start : start + _BLOCK].astype(np.float64, copy=False)
-            observed = ~np.isnan(block)
-            offsets = observed @ logs.T
-            for k, (location, scale) in enumerate(zip(*parameters, strict=True)):
-                deviation = np.where(observed, block - location, 0.0)
-                distance = np.einsum("nd,d->n", np.abs(deviation), 1.0 / scale)
-                out[start : start + _BLOCK, k] = -offsets[:, k] - distance
-        return out
+        return _log_density(parameters, X, has_gaps=True)
 
     def marginal_statistics(
         self, parameters: Laplaces, X: Floats, posterior: Floats, n_threads: int = 1
@@ -321,6 +304,20 @@ class Laplace(
             np.maximum(at_least("scale", scale, 0.0, shape), _TINY),
         )
         return self.own_statistics(given, np.full(n_components, count))
+
+
+def _log_density(parameters, X, has_gaps):
+    rates, out = 1.0 / parameters.scale, np.empty((len(X), len(parameters.scale)), X.dtype)
+    logs = np.log(0.5 * rates)
+    for start in range(0, len(X), _BLOCK):
+        block = X[start : start + _BLOCK].astype(np.float64, copy=False)
+        missing = np.isnan(block) if has_gaps else False
+        offsets = ~missing @ logs.T if has_gaps else logs.sum(axis=1)
+        for k, (location, rate) in enumerate(zip(parameters.location, rates, strict=True)):
+            distances = np.abs(block - location)
+            np.copyto(distances, 0.0, where=missing)
+            out[start : start + _BLOCK, k] = offsets[..., k] - np.einsum("nd,d->n", distances, rate)
+    return out
 
 
 def _listed(parameters, weights):

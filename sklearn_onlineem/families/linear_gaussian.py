@@ -34,32 +34,6 @@ def joined(xx, yx, yy):
     return joint
 
 
-def eigen(matrix):
-    """Return eigenvalues and eigenvectors of a symmetric matrix, as NumPy does of several."""
-    values, vectors, failed = lapack.dsyevd(matrix, lower=1)
-    if failed:
-        raise np.linalg.LinAlgError("Eigenvalues did not converge.")
-    return values, vectors
-
-
-def gaussian_divergence(weight, covariance, other, spread):
-    """Return weight KL(N(m, C) || N(n, other)), for `spread` weight (C + (m - n) (m - n)')."""
-    values, vectors = _support(other)
-    turned, total = covariance @ vectors, covariance.trace()
-    # Variance outside their span.
-    if len(values) < len(covariance) and total - np.vdot(vectors, turned) > 1e-10 * total:
-        return math.inf
-    own_values = lapack.dsyevd(vectors.T @ turned, compute_v=0, lower=1)[0]
-    log_det_ratio = np.log(values / np.abs(own_values)).sum()
-    return 0.5 * (_trace(values, vectors, spread) + weight * (log_det_ratio - len(values)))
-
-
-def gaussian_log_density(weight, covariance, spread):
-    """Return the log density under N(0, covariance), up to a constant, where it is not 0."""
-    values, vectors = _support(covariance)
-    return -0.5 * (_trace(values, vectors, spread) + weight * np.log(values).sum())
-
-
 def _trace(values, vectors, spread):
     """Return that of a pseudo-inverse, by its eigenvalues and eigenvectors, times spread."""
     return np.vdot(vectors / values, spread @ vectors)
@@ -67,7 +41,9 @@ def _trace(values, vectors, spread):
 
 def _support(covariance):
     """Return eigenvalues and eigenvectors of a covariance, without those of 0."""
-    values, vectors = eigen(covariance)
+    values, vectors, failed = lapack.dsyevd(covariance, lower=1)
+    if failed:
+        raise np.linalg.LinAlgError("Eigenvalues did not converge.")
     least = len(values) * _EPS * max(values[-1], 0.0)
     kept = slice(values.searchsorted(least, side="right"), None)
     return values[kept], vectors[:, kept]
@@ -291,7 +267,9 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
             contrast = np.concatenate([-B, np.eye(len(B))], axis=1)
             shift = contrast @ mean - c
             spread = contrast @ scatter @ contrast.T + weight * np.outer(shift, shift)
-            total += gaussian_log_density(degrees, S, spread + degrees * floor)
+            values, vectors = _support(S)
+            trace = _trace(values, vectors, spread + degrees * floor)
+            total -= 0.5 * (trace + degrees * np.log(values).sum())
         return float(total)
 
     def kl_divergence(
@@ -481,7 +459,14 @@ def _divergence(p, q, inputs):
     shift = difference @ mean + offset - other_offset
     spread = weight * (covariance + shift[:, None] * shift)
     spread += difference @ scatter @ difference.T
-    return gaussian_divergence(weight, covariance, other_covariance, spread)
+    values, vectors = _support(other_covariance)
+    turned, total = covariance @ vectors, covariance.trace()
+    # Variance outside their span.
+    if len(values) < len(covariance) and total - np.vdot(vectors, turned) > 1e-10 * total:
+        return math.inf
+    own_values = lapack.dsyevd(vectors.T @ turned, compute_v=0, lower=1)[0]
+    log_det_ratio = np.log(values / np.abs(own_values)).sum()
+    return 0.5 * (_trace(values, vectors, spread) + weight * (log_det_ratio - len(values)))
 
 
 def _log_density(residual, covariance):

@@ -11,16 +11,13 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from sklearn_onlineem._checks import above, shares_as_given
-from sklearn_onlineem._kernels import _collapsed_counts
-from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Generator, Integers
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._e_step import drawn_from
 from sklearn_onlineem.families._family import normalised
-from sklearn_onlineem.families.multinomial import GroupedCounts
+from sklearn_onlineem.families.multinomial import CountTangents, GroupedCounts
 from sklearn_onlineem.families.parts import Part, means_part
-from sklearn_onlineem.families.tangents import Shares, ShareTangents
 from sklearn_onlineem.statistics import Sums
 
 _LONGEST = float(1 << 62)
@@ -68,31 +65,12 @@ def transition_counts(symbols, offsets, n_symbols, dtype=np.float64):
     return counts
 
 
-class MarkovChainTangents(ShareTangents):
+class MarkovChainTangents(CountTangents):
     """Tangents of first symbols and transitions, given the visits of each symbol in the data."""
 
     @property
-    def _n_symbols(self):
-        return n_symbols_of(self.mean.shape[1])
-
-    @cached_property
-    def _shares(self):
-        return Shares(self.family.probabilities(self.parameters).reshape(-1, self._n_symbols))
-
-    def _visits(self, counts):
-        """Return the uses of each row of probabilities, for its entries, (K, n_features)."""
-        visits = counts.reshape(len(counts), -1, self._n_symbols).sum(axis=2)
-        return np.repeat(visits, self._n_symbols, axis=1)
-
-    def effective_counts(self, statistics):
-        return self._visits(statistics.total)
-
-    def _with(self, rows):
-        return self._visits(self.parameters) * rows.reshape(self.mean.shape)
-
-    @property
     def parts(self):
-        n = self._n_symbols
+        n = n_symbols_of(self.mean.shape[1])
         moves = {"transitions": slice(-n * n, None)}
         return {"first symbols": slice(0, n), **moves} if has_starts(self.mean.shape[1]) else moves
 
@@ -194,10 +172,6 @@ class MarkovChain(GroupedCounts):
         super().check(X)
         n_symbols_of(X.shape[1])
 
-    def log_partition(self, natural: Floats) -> Floats:
-        # For one visit of each symbol; 0 for the natural parameters of a chain.
-        return np.log(self._groups(np.exp(natural)).sum(axis=2)).sum(axis=1)
-
     def probabilities(self, parameters: Floats) -> Floats:
         return normalised(parameters, n_symbols_of(parameters.shape[1]))
 
@@ -224,11 +198,6 @@ class MarkovChain(GroupedCounts):
         """
         n_symbols = n_symbols_of(parameters.shape[1])
         return self._groups(self.probabilities(parameters))[:, -n_symbols:]
-
-    def regularise(self, mean: Floats) -> Floats:
-        groups = self._groups(mean)
-        visits = np.maximum(groups.sum(axis=2, keepdims=True), np.finfo(float).tiny / 1e-16)
-        return np.maximum(groups, self.min_probability * visits).reshape(mean.shape)
 
     def sample(self, parameters: Floats, components: Integers, rng: Generator) -> Floats:
         # Counts of sequences of the component's mean length, rounded.
@@ -287,10 +256,6 @@ class MarkovChain(GroupedCounts):
         mean = np.average(lengths, weights=rows.sample_weight)
         return min(max(1.0, mean), rows.n_features)
 
-    def n_parameters(self, parameters: Floats) -> int:
-        n_symbols = n_symbols_of(parameters.shape[1])
-        return parameters.size // n_symbols * (n_symbols - 1)
-
     def smoothing(self, n_features: int) -> Mapping[str, float]:
         of_start = {"start_concentration": 1.5} if has_starts(n_features) else {}
         return {"concentration": 1.5, **of_start}
@@ -328,17 +293,6 @@ class MarkovChain(GroupedCounts):
             )
         return self._pseudo_counts(groups.reshape(n_components, n_features))
 
-    def predictive_log_density(
-        self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1
-    ) -> Floats:
-        concentration = _collapsed.concentration_of(self, statistics)
-        log_density = _collapsed.log_rising_sums(X, concentration)
-        of_groups = self._groups(concentration).sum(axis=2)
-        membership = np.repeat(np.eye(of_groups.shape[1]), n_symbols_of(X.shape[1]), axis=0)
-        for total, visits in zip(of_groups.T, (X @ membership).T, strict=True):
-            log_density -= _collapsed.log_rising(total, visits[:, None])
-        return log_density
-
     def draw_from_posterior(self, statistics: Sums, rng: Generator) -> Floats:
         # Visits of symbols have no prior: they are those of the rows.
         groups = self._groups(_collapsed.concentration_of(self, statistics))
@@ -347,9 +301,3 @@ class MarkovChain(GroupedCounts):
         visits = groups.sum(axis=2, keepdims=True) / weight[:, None, None]
         drawn = visits * _collapsed.drawn_proportions(groups, rng)
         return self.regularise(drawn.reshape(statistics.total.shape))
-
-    def _swept(self, prior, X):
-        if sparse.issparse(X) and not X.has_sorted_indices:
-            X = X.sorted_indices()
-        alpha = _collapsed.concentration_of(self, prior)
-        return _collapsed_counts.MULTINOMIAL, X, alpha, {"group": n_symbols_of(X.shape[1])}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.special import rel_entr, xlogy
 
-from sklearn_onlineem._checks import above, check_setting, shares_as_given
+from sklearn_onlineem._checks import above, check_count, shares_as_given
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Bools, Floats, FloatsOrSparse, Generator, Integers, Maps
@@ -166,8 +166,7 @@ class SubmixtureTangents(Tangents):
         return self._inner.floor_penalty(statistics.inner)
 
     def size(self, v):
-        of_weights = np.abs(self._weights.logarithms(self._weights_of(v))).max()
-        return max(of_weights, self._inner.size(self._inner_of(v)))
+        return max(self._weights.size(self._weights_of(v)), self._inner.size(self._inner_of(v)))
 
     def moved(self, v):
         weights = self._weights.moved(self._weights_of(v))
@@ -190,88 +189,56 @@ def _put_weights(family, parameters, values):
 
 @lru_cache(maxsize=64)
 def _parts_of(inner, n_parts, n_sharing, is_tied):
-    """Return the parts of a family's parameters with an axis more, after that of components."""
+    """Return the weights, and the parts of a family's parameters as those of K J components."""
     found = [Part("weights", "probability", "kj", lambda _, own: own.weights, _put_weights)]
     covariances = next((part for part in inner if part.name == "covariances"), None)
     for part in inner:
         if part.name == "covars" and covariances is not None:
             part = covariances._replace(name="covars")  # as in hmmlearn's GMMHMM
         is_shared = n_sharing > 1 and part.name not in ("means", "weights")
-        found.append((_tied if is_tied else partial(_nested, is_shared=is_shared))(part, n_parts))
+        found.append(_of_all(part, n_parts, "j" if is_tied else "k" if is_shared else "kj"))
     return tuple(found)
 
 
-def _tied(part, n_parts):
-    """Return a part of the parameters of parts that all components share."""
-    own = part.axes
-
-    def has_parts(values):
-        return (own(values) if callable(own) else own or "").startswith("k")
-
-    def get(family, parameters):
-        values = part.get(family.family, parameters.inner)
-        return values[:n_parts] if has_parts(values) else values
-
-    def put(family, parameters, values):
-        if has_parts(values):
-            values = np.concatenate([values] * len(parameters.weights))
-        return replace(parameters, inner=part.put(family.family, parameters.inner, values))
-
-    axes = _TiedAxes(own) if callable(own) else own and own.replace("k", "j")
-    kind = (lambda found: part.kind(found.inner)) if callable(part.kind) else part.kind
-    return part._replace(axes=axes, kind=kind, get=get, put=part.put and put)
-
-
-def _nested(part, n_parts, is_shared):
+def _of_all(part, n_parts, letters):
+    """Return a part of the parameters of all K J components, with these axes in place of theirs."""
+    # "j" are parts that all components share, and "k" values that the parts of each share.
     axes, kind = part.axes, part.kind
+    is_shared_by_all = axes is not None and not axes.startswith("k")
 
     def get(family, parameters):
         values = part.get(family.family, parameters.inner)
-        if is_shared:
-            return values[::n_parts]
-        if isinstance(axes, str) and not axes.startswith("k"):
+        if is_shared_by_all:
             return values
-        return values.reshape(-1, n_parts, *values.shape[1:])
+        if letters == "kj":
+            return values.reshape(-1, n_parts, *values.shape[1:])
+        return values[:n_parts] if letters == "j" else values[::n_parts]
 
     def put(family, parameters, values):
-        if is_shared:
-            values = np.repeat(values, n_parts, axis=0)
-        elif not isinstance(axes, str) or axes.startswith("k"):
-            values = values.reshape(-1, *values.shape[2:])
+        if not is_shared_by_all:
+            if letters == "kj":
+                values = values.reshape(-1, *values.shape[2:])
+            elif letters == "j":
+                values = np.concatenate([values] * len(parameters.weights))
+            else:
+                values = np.repeat(values, n_parts, axis=0)
         return replace(parameters, inner=part.put(family.family, parameters.inner, values))
 
-    if isinstance(axes, str) and axes.startswith("k") and not is_shared:
-        axes = f"kj{axes[1:]}"
-    elif callable(axes):
-        axes = _Axes(axes)
-    of_inner = (lambda own: kind(own.inner)) if callable(kind) else kind
-    return part._replace(axes=axes, kind=of_inner, get=get, put=part.put and put)
-
-
-@dataclass(frozen=True)
-class _Axes:
-    """Axes of values with one more than those of a family."""
-
-    axes: Callable[[Floats], str]
-
-    def __call__(self, values: Floats) -> str:
-        return f"kj{self.axes(values[0])[1:]}" if values.ndim else "kj"
-
-
-class _TiedAxes(_Axes):
-    """Axes of values of parts that all components share."""
-
-    def __call__(self, values: Floats) -> str:
-        return self.axes(values).replace("k", "j")
+    return part._replace(
+        axes=axes and axes.replace("k", letters),
+        kind=(lambda own: kind(own.inner)) if callable(kind) else kind,
+        get=get,
+        put=part.put and put,
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class MixtureOf(
+    HiddenVariables[Submixtures, SubmixtureStatistics],
     Family[Submixtures, SubmixtureStatistics],
     Means[Submixtures],
     PosteriorMeans[Submixtures, SubmixtureStatistics],
     Marginals[Submixtures, SubmixtureStatistics],
-    HiddenVariables[Submixtures, SubmixtureStatistics],
     ColumnDistributions[Submixtures],
 ):
     r"""Mixtures of a family, one for each component or hidden state.
@@ -340,9 +307,7 @@ class MixtureOf(
     def __post_init__(self):
         if not isinstance(self.family, Family):
             raise ValueError(f"family must be a Family, got {self.family!r:.60}.")
-        check_setting("n_mix", self.n_mix, 1, 1 << 20)
-        if self.n_mix != int(self.n_mix):
-            raise ValueError(f"n_mix must be a whole number, got {self.n_mix!r}.")
+        check_count("n_mix", self.n_mix)
         if self.tied and (self.n_mix == 1 or self._n_sharing > 1):
             raise ValueError("tied parts must be 2 or more, and share no covariances in groups.")
         if not self.family.is_conjugate:
@@ -449,8 +414,6 @@ class MixtureOf(
 
     def _log_density(self, log_density, parameters, X, n_threads):
         joint = self._log_joint(log_density, parameters, X, n_threads)
-        if self.n_mix == 1:
-            return joint[:, :, 0]
         out = np.empty(joint.shape[:2])
         _normalise(joint, NOTHING, NOTHING, out)
         return out.astype(X.dtype, copy=False)
@@ -461,40 +424,26 @@ class MixtureOf(
         joint = log_density(self._parts(parameters.inner, n_components), X, n_threads)
         if self.tied:
             joint = np.tile(joint, n_components)
-        if self.n_mix > 1:
-            joint += log_of(parameters.weights).ravel()
+        joint += log_of(parameters.weights).ravel()
         return joint.reshape(len(joint), *parameters.weights.shape)
 
     def _posterior(self, log_density, parameters, X, posterior, n_threads=1, uniforms=NOTHING):
         """Return responsibilities of parts, (n_rows, K J), given those of components."""
-        if self.n_mix == 1:
-            return posterior
         joint = self._log_joint(log_density, parameters, X, n_threads)
         _normalise(joint, np.asarray(posterior, np.float64), uniforms, NOTHING)
         return joint.reshape(len(joint), -1)
 
     def posterior_statistics(
-        self, parameters: Submixtures, X: Floats, posterior: Floats, n_threads: int = 1
-    ) -> SubmixtureStatistics:
-        family = self.family
-        of_parts = self._posterior(family.log_density, parameters, X, posterior, n_threads)
-        return self._evidence(family.posterior_statistics, parameters, X, of_parts, n_threads)
-
-    def sampled_statistics(
         self,
         parameters: Submixtures,
         X: Floats,
         posterior: Floats,
-        rng: Generator,
         n_threads: int = 1,
+        rng: Generator | None = None,
     ) -> SubmixtureStatistics:
-        family, uniforms = self.family, rng.random(posterior.size)
-        of_parts = self._posterior(
-            family.log_density, parameters, X, posterior, n_threads, uniforms
-        )
-        statistics = family.posterior_statistics
-        if isinstance(family, HiddenVariables):
-            statistics = partial(family.sampled_statistics, rng=rng)
+        uniforms = NOTHING if rng is None else rng.random(posterior.size)
+        log_density, statistics = self.family.log_density, self.family._statistics_given(rng)
+        of_parts = self._posterior(log_density, parameters, X, posterior, n_threads, uniforms)
         return self._evidence(statistics, parameters, X, of_parts, n_threads)
 
     def expected_statistics(
@@ -510,8 +459,6 @@ class MixtureOf(
 
     def _divided(self, X, responsibilities):
         """Return responsibilities of parts that cluster the rows of each component."""
-        if self.n_mix == 1:
-            return responsibilities
         n_parts, shape = self.n_mix, responsibilities.shape
         of_parts = np.zeros((*shape, n_parts), responsibilities.dtype)
         for k, weight in enumerate(responsibilities.T):
@@ -563,8 +510,6 @@ class MixtureOf(
 
     def aligned(self, parameters: Submixtures, reference: Submixtures) -> Submixtures:
         weights, n, of_all = parameters.weights, self.n_mix, len(parameters.weights) * self.n_mix
-        if n == 1:
-            return parameters
         first, cost = np.arange(of_all).reshape(-1, n), np.empty((*weights.shape, n))
         for shift in range(n):
             j = (np.arange(n) + shift) % n
@@ -645,30 +590,26 @@ class MixtureOf(
         return replace(parameters, inner=self.family.diagonalised(parameters.inner))
 
     def check_means(self, means: Floats) -> None:
-        require(self.family, Means)
         if self.tied:
             raise ValueError("components that share their parts have no means of their own.")
-        self.family.check_means(means)
+        require(self.family, Means).check_means(means)
 
     def means(self, parameters: Submixtures) -> Floats:
-        require(self.family, Means)
-        of_parts = self.family.means(parameters.inner)
+        of_parts = require(self.family, Means).means(parameters.inner)
         of_parts = of_parts.reshape(*parameters.weights.shape, -1)
         return np.einsum("kj,kjd->kd", parameters.weights, of_parts)
 
     def distribution(self, parameters: Submixtures, column: int) -> Distribution:
-        require(self.family, ColumnDistributions)
-        parts, n = self.family.distribution(parameters.inner, column), self.n_mix
-        if n == 1:
+        parts = require(self.family, ColumnDistributions).distribution(parameters.inner, column)
+        if self.n_mix == 1:
             return parts
         is_whole = hasattr(parts, "pmf")
         return (_WholeNumbers if is_whole else _Numbers)(parts, parameters.weights)
 
     def covariances(self, parameters: Submixtures) -> Floats:
-        require(self.family, ColumnDistributions)
+        within = require(self.family, ColumnDistributions).covariances(parameters.inner)
         weights, means = parameters.weights, self.family.means(parameters.inner)
         deviations = means - np.repeat(self.means(parameters), self.n_mix, axis=0)
-        within = self.family.covariances(parameters.inner)
         every = within + deviations[:, :, None] * deviations[:, None]
         return np.einsum("kj,kjab->kab", weights, every.reshape(*weights.shape, *every.shape[1:]))
 
@@ -716,17 +657,15 @@ class MixtureOf(
         **of_parts
             Arguments of the family's `prior_statistics`.
         """
-        require(self.family, ConjugatePriors)
-        shape = n_components, self.n_mix
+        family, shape = require(self.family, ConjugatePriors), (n_components, self.n_mix)
         concentration = above("weight_concentration", weight_concentration, 0.0, shape)
         n_parts = self.n_mix if self.tied else n_components * self.n_mix
-        inner = self.family.prior_statistics(n_parts, n_features=n_features, **of_parts)
+        inner = family.prior_statistics(n_parts, n_features=n_features, **of_parts)
         return SubmixtureStatistics(concentration - 1.0, self._divided_equally(inner, n_components))
 
     def mean_form(self, prior: SubmixtureStatistics) -> SubmixtureStatistics:
-        require(self.family, PosteriorMeans)
         n = len(prior.counts)
-        inner = self.family.mean_form(self._pooled(prior.inner, n))
+        inner = require(self.family, PosteriorMeans).mean_form(self._pooled(prior.inner, n))
         return SubmixtureStatistics(prior.counts + 1.0, self._divided_equally(inner, n))
 
     # ---------------------------------------------------------------------------- missing values
@@ -734,8 +673,8 @@ class MixtureOf(
     def marginal_log_density(
         self, parameters: Submixtures, X: Floats, n_threads: int = 1
     ) -> Floats:
-        require(self.family, Marginals)
-        out = self._log_density(self.family.marginal_log_density, parameters, X, n_threads)
+        log_density = require(self.family, Marginals).marginal_log_density
+        out = self._log_density(log_density, parameters, X, n_threads)
         out[np.isnan(X).all(axis=1)] = 0.0  # Weights add up to 1 but for rounding.
         return out
 
@@ -747,8 +686,7 @@ class MixtureOf(
         return self._evidence(family.marginal_statistics, parameters, X, of_parts, n_threads)
 
     def _marginal_posterior(self, parameters, X, posterior, n_threads=1):
-        require(self.family, Marginals)
-        log_density = self.family.marginal_log_density
+        log_density = require(self.family, Marginals).marginal_log_density
         return self._posterior(log_density, parameters, X, posterior, n_threads)
 
     def completed(self, parameters: Submixtures, X: Floats, posterior: Floats) -> Floats:

@@ -38,12 +38,15 @@ from sklearn_onlineem.families.poisson import Poisson, log_factorial_sums
 from sklearn_onlineem.families.tangents import Shares, ShareTangents
 from sklearn_onlineem.statistics import Sums
 
+# So that shares of it are normal numbers.
+_LEAST_SUM = np.finfo(float).tiny / 1e-16
+
 
 @dataclass(frozen=True)
 class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
     """Base of families of counts in groups, in each of which probabilities add up to 1.
 
-    Parameters are *unnormalised* means of shape (K, n_features).
+    Parameters are *unnormalised* means of shape (K, n_features). By default there is one group.
 
     Parameters
     ----------
@@ -89,6 +92,46 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
         # Means for sums of 1: natural parameters do not depend on the sums of groups.
         return self.probabilities(np.exp(natural))
 
+    def _groups(self, flat):
+        """Return columns by their groups, (n_rows, n_groups, size)."""
+        return flat[:, None]
+
+    def _terms(self, parameters, n_statistics):
+        # The log-partition of probabilities is 0.
+        return self.to_natural(parameters), np.zeros(len(parameters))
+
+    def log_partition(self, natural: Floats) -> Floats:
+        # For one draw of each group; 0 for normalised probabilities.
+        return np.log(self._groups(np.exp(natural)).sum(axis=2)).sum(axis=1)
+
+    def regularise(self, mean: Floats) -> Floats:
+        groups = self._groups(mean)
+        sums = np.maximum(np.add.reduce(groups, axis=2, keepdims=True), _LEAST_SUM)
+        return np.maximum(groups, self.min_probability * sums).reshape(mean.shape)
+
+    def n_parameters(self, parameters: Floats) -> int:
+        n_components, n_groups, size = self._groups(parameters).shape
+        return n_components * n_groups * (size - 1)
+
+    def predictive_log_density(
+        self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1
+    ) -> Floats:
+        concentration = _collapsed.concentration_of(self, statistics)
+        log_density = _collapsed.log_rising_sums(X, concentration)
+        of_groups = self._groups(concentration)
+        membership = np.repeat(np.eye(of_groups.shape[1]), of_groups.shape[2], axis=0)
+        for totals, sums in zip(of_groups.sum(axis=2).T, (X @ membership).T, strict=True):
+            log_density -= _collapsed.log_rising(totals, sums[:, None])
+        base = self.log_base_measure(X, n_threads)
+        return log_density + base[:, None] if len(base) else log_density
+
+    def _swept(self, prior, X):
+        if sparse.issparse(X) and not X.has_sorted_indices:
+            X = X.sorted_indices()
+        alpha = _collapsed.concentration_of(self, prior)
+        group = {"group": self._groups(alpha).shape[2]}
+        return _collapsed_counts.MULTINOMIAL, X, alpha, group
+
     def _pseudo_counts(self, total):
         # In rows of the mean length, so that priors do not change the lengths of components.
         return Sums(_collapsed.rows_of(total.sum(axis=1), self.mean_total), total)
@@ -125,15 +168,24 @@ def _probabilities(name):
     return Part(name, "probability", "kd", get, put, has_floor=True)
 
 
-class MultinomialTangents(ShareTangents):
-    """Tangents of probabilities of counts, each of which is an observation."""
+class CountTangents(ShareTangents):
+    """Tangents of probabilities of counts, each of which is an observation of its group."""
 
     @cached_property
     def _shares(self):
-        return Shares(self.family.probabilities(self.parameters))
+        size = self.family._groups(self.parameters).shape[2]
+        return Shares(self.family.probabilities(self.parameters).reshape(-1, size))
+
+    def _sums(self, counts):
+        """Return the sums of groups, for each of their entries, (K, n_features)."""
+        groups = self.family._groups(counts)
+        return np.repeat(groups.sum(axis=2), groups.shape[2], axis=1)
+
+    def effective_counts(self, statistics):
+        return self._sums(statistics.total)
 
     def _with(self, rows):
-        return self.parameters.sum(axis=1, keepdims=True) * rows
+        return self._sums(self.parameters) * self._flat(rows)
 
 
 @dataclass(frozen=True)
@@ -168,23 +220,15 @@ class Multinomial(GroupedCounts, ColumnDistributions[Floats]):
     """
 
     is_whole = True
-    tangents = MultinomialTangents
+    tangents = CountTangents
 
     parts = (means_part(), _probabilities("probabilities"), _probabilities("emissionprob"))
-
-    def log_partition(self, natural: Floats) -> Floats:
-        # For one draw; 0 for normalised probabilities.
-        return np.log(np.exp(natural).sum(axis=1))
 
     def probabilities(self, parameters: Floats) -> Floats:
         return parameters / parameters.sum(axis=1, keepdims=True)
 
     def log_base_measure(self, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
         return log_factorial_sums(X, n_threads, minus_that_of_the_sum=True)
-
-    def regularise(self, mean: Floats) -> Floats:
-        length = np.maximum(mean.sum(axis=1, keepdims=True), np.finfo(float).tiny / 1e-16)
-        return np.maximum(mean, self.min_probability * length)
 
     # The methods below also take parameters as a `WordTable`.
 
@@ -258,9 +302,6 @@ class Multinomial(GroupedCounts, ColumnDistributions[Floats]):
             np.rint(parameters.sum(axis=1)), self.probabilities(parameters)
         )
 
-    def n_parameters(self, parameters: Floats) -> int:
-        return parameters.shape[0] * (parameters.shape[1] - 1)
-
     def effective_counts(self, statistics: Sums) -> Floats:
         # Numbers of words of each component.
         return statistics.total.sum(axis=1)
@@ -287,15 +328,6 @@ class Multinomial(GroupedCounts, ColumnDistributions[Floats]):
         total = WordSum.of_constants(n_features, alpha[:, 0] - 1.0)
         return WordSums(_collapsed.rows_of(total.sums, self.mean_total), total)
 
-    def predictive_log_density(
-        self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1
-    ) -> Floats:
-        concentration = _collapsed.concentration_of(self, statistics)
-        lengths = np.asarray(X.sum(axis=1), dtype=float).reshape(-1, 1)
-        log_density = _collapsed.log_rising_sums(X, concentration)
-        log_density -= _collapsed.log_rising(concentration.sum(axis=1), lengths)
-        return log_density + self.log_base_measure(X, n_threads)[:, None]
-
     def draw_from_posterior(self, statistics: Sums, rng: Generator) -> Floats:
         # Lengths have no prior: they are those of the statistics.
         alpha = _collapsed.concentration_of(self, statistics)
@@ -304,9 +336,6 @@ class Multinomial(GroupedCounts, ColumnDistributions[Floats]):
         mean = sums.sum() / weight.sum() if weight.sum() > 0.0 else 1.0
         length = np.divide(sums, weight, out=np.full(len(sums), mean), where=weight > 0.0)
         return self.regularise(length[:, None] * probabilities)
-
-    def _swept(self, prior, X):
-        return _collapsed_counts.MULTINOMIAL, X, _collapsed.concentration_of(self, prior), {}
 
 
 def multinomial_covariances(scales, probabilities):

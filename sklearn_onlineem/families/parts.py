@@ -39,9 +39,8 @@ def means_part(kind: str | None = None, name: str = "means") -> Part:
 
 
 def _put_means(family, parameters, means):
-    require(family, Means)
     means = finite_start("means_", means, means.shape)
-    family.check_means(means)
+    require(family, Means).check_means(means)
     return family.with_means(parameters, means)
 
 

@@ -28,7 +28,7 @@ from sklearn_onlineem.families.capabilities import (
     PosteriorMeans,
     require,
 )
-from sklearn_onlineem.statistics import Statistics, combine
+from sklearn_onlineem.statistics import Statistics, Sums, combine
 
 # Rows of a block, and most features that are kept for the next pass, as few as kernels fuse.
 _BLOCK, _MOST_FEATURES = 1 << 13, 64
@@ -51,11 +51,11 @@ class ProductStatistics(Statistics):
 
 @dataclass(frozen=True, eq=False)
 class Product(
+    HiddenVariables[Factors, ProductStatistics],
     Family[Factors, ProductStatistics],
     Means[Factors],
     PosteriorMeans[Factors, ProductStatistics],
     Marginals[Factors, ProductStatistics],
-    HiddenVariables[Factors, ProductStatistics],
     ColumnDistributions[Factors],
 ):
     r"""Groups of columns, each of a family of its own, independent within a component.
@@ -211,24 +211,17 @@ class Product(
         )
 
     def posterior_statistics(
-        self, parameters: Factors, X: Floats, posterior: Floats, n_threads: int = 1
+        self,
+        parameters: Factors,
+        X: Floats,
+        posterior: Floats,
+        n_threads: int = 1,
+        rng: Generator | None = None,
     ) -> ProductStatistics:
         return _joint(
-            family.posterior_statistics(own, rows, posterior, n_threads)
+            family._statistics_given(rng)(own, rows, posterior, n_threads)
             for family, rows, own in self._groups(X, parameters)
         )
-
-    def sampled_statistics(
-        self, parameters: Factors, X: Floats, posterior: Floats, rng: Generator, n_threads: int = 1
-    ) -> ProductStatistics:
-        found = []
-        for family, rows, own in self._groups(X, parameters):
-            if isinstance(family, HiddenVariables):
-                factor = family.sampled_statistics(own, rows, posterior, rng, n_threads)
-            else:
-                factor = family.posterior_statistics(own, rows, posterior, n_threads)
-            found.append(factor)
-        return _joint(found)
 
     def own_statistics(self, parameters: Factors, weights: Floats) -> ProductStatistics:
         return _joint(family.own_statistics(own, weights) for family, own in self._each(parameters))
@@ -299,35 +292,29 @@ class Product(
 
     def check_means(self, means: Floats) -> None:
         for family, rows, name in self._groups(means, self.names):
-            require(family, Means)
             try:
-                family.check_means(rows)
+                require(family, Means).check_means(rows)
             except ours(ValueError) as error:
                 raise ValueError(f"column(s) {name}: {error}") from error
 
     def means(self, parameters: Factors) -> Floats:
-        for family in self.families:
-            require(family, Means)
-        return self._joined([family.means(own) for family, own in self._each(parameters)])
+        each = self._each(parameters)
+        return self._joined([require(family, Means).means(own) for family, own in each])
 
     def with_means(self, parameters: Factors, means: Floats) -> Factors:
-        for family in self.families:
-            require(family, Means)
         groups = self._groups(means, parameters)
-        return tuple(family.with_means(own, rows) for family, rows, own in groups)
+        return tuple(require(family, Means).with_means(own, rows) for family, rows, own in groups)
 
     def distribution(self, parameters: Factors, column: int) -> Distribution:
         for family, columns, own in self._each(self.columns, parameters):
             if column in columns:
-                require(family, ColumnDistributions)
+                family = require(family, ColumnDistributions)
                 return family.distribution(own, columns.index(column))
         raise IndexError(f"column must be one of {self.columns}, got {column!r:.60}.")
 
     def covariances(self, parameters: Factors) -> Floats:
-        for family in self.families:
-            require(family, ColumnDistributions)
-        order = np.concatenate(self.columns)
-        found = [family.covariances(own) for family, own in self._each(parameters)]
+        order, each = np.concatenate(self.columns), self._each(parameters)
+        found = [require(family, ColumnDistributions).covariances(own) for family, own in each]
         out = np.empty((len(found[0]), len(order), len(order)))
         for k, matrix in enumerate(out):
             matrix[np.ix_(order, order)] = block_diag(*(blocks[k] for blocks in found))
@@ -361,8 +348,7 @@ class Product(
         """
         found = []
         for family, name, columns in self._each(self.names, self.columns):
-            require(family, ConjugatePriors)
-            given, known = of_groups.get(name, {}), family.prior_keys
+            given, known = of_groups.get(name, {}), require(family, ConjugatePriors).prior_keys
             if not isinstance(given, Mapping):
                 raise ValueError(f"{name} must be a dict of hyper-parameters, got {given!r}.")
             unknown = [key for key in given if known is not None and key not in known]
@@ -372,9 +358,8 @@ class Product(
         return _joint(found)
 
     def mean_form(self, prior: ProductStatistics) -> ProductStatistics:
-        for family in self.families:
-            require(family, PosteriorMeans)
-        return _joint(family.mean_form(factor) for family, factor in self._each(prior.factors))
+        each = self._each(prior.factors)
+        return _joint(require(family, PosteriorMeans).mean_form(factor) for family, factor in each)
 
     # ------------------------------------------------------------------------------ missing values
 
@@ -424,8 +409,7 @@ class Product(
             elif isinstance(family, Marginals):
                 rows[incomplete] = family.completed(own, rows[incomplete], posterior[incomplete])
             else:
-                require(family, Means)
-                rows[incomplete] = posterior[incomplete] @ family.means(own)
+                rows[incomplete] = posterior[incomplete] @ require(family, Means).means(own)
             parts.append(rows)
         return self._joined(parts)
 
@@ -472,7 +456,7 @@ class Product(
         ends = np.cumsum([natural.shape[1] for natural in naturals])
         totals = np.split(total, ends[:-1], axis=1)
         evidence = _joint(
-            factor.evidence(own, counts, np.ascontiguousarray(total))
+            factor.evidence(own, Sums(counts, np.ascontiguousarray(total)))
             for factor, own, total in zip(factors, parameters, totals, strict=True)
         )
         return counts, evidence, log_likelihood

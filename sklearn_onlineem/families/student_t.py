@@ -101,17 +101,15 @@ class StudentTTangents(Tangents):
     def __init__(self, family, parameters):
         super().__init__(family, parameters)
         self._gaussian = gaussian_tangents(family._gaussian, parameters.gaussians)
-        self._n_degrees = int(family.learns_degrees)
 
     @property
     def n_own(self):
-        return self._gaussian.n_own + self._n_degrees
+        return self._gaussian.n_own + 1
 
     @property
     def parts(self):
         d, n = self._gaussian.d, self._gaussian.n_own
-        parts = {"means": slice(0, d), "scales": slice(d, n)}
-        return parts | ({"degrees of freedom": slice(n, n + 1)} if self._n_degrees else {})
+        return {"means": slice(0, d), "scales": slice(d, n), "degrees of freedom": slice(n, n + 1)}
 
     @property
     def shared(self):
@@ -127,9 +125,6 @@ class StudentTTangents(Tangents):
         b = 0.5 * np.broadcast_to(self.parameters.degrees_of_freedom, n)[:, None]
         return b, np.sqrt(polygamma(1, b) - 1.0 / b)
 
-    def _with_degrees(self, of_gaussians, of_degrees):
-        return np.column_stack([of_gaussians, of_degrees]) if self._n_degrees else of_gaussians
-
     @property
     def is_free(self):
         least, most = self._inner_range
@@ -139,7 +134,8 @@ class StudentTTangents(Tangents):
         if exceeds.ndim == 3:
             exceeds = exceeds.all(axis=(1, 2))[:, None]
         free[:, self._gaussian.d :] &= exceeds
-        return self._with_degrees(free, (least <= degrees) & (degrees <= most))
+        are_free = self.family.learns_degrees & (least <= degrees) & (degrees <= most)
+        return np.column_stack([free, are_free])
 
     def _bounded(self, covariance, factor=1.0):
         """Return the nearest covariances that are at least the floor, times a factor."""
@@ -155,16 +151,16 @@ class StudentTTangents(Tangents):
 
     def effective_counts(self, statistics):
         counts = self._gaussian.effective_counts(statistics.moments)
-        return self._with_degrees(counts, statistics.precisions.weight)
+        return np.column_stack([counts, statistics.precisions.weight])
 
     def score(self, statistics):
         (b, root), (counts, totals) = self._halves, vars(statistics.precisions).values()
         of_degrees = counts[:, None] * (np.log(b) - psi(b)) - totals
-        return self._with_degrees(self._gaussian.score(statistics.moments), of_degrees / root)
+        return np.column_stack([self._gaussian.score(statistics.moments), of_degrees / root])
 
     def unsolved(self, statistics):
         score = self.score(statistics)
-        score[:, : self._gaussian.n_own] = 0.0
+        score[:, :-1] = 0.0
         return score
 
     def is_proper(self, prior):
@@ -174,21 +170,19 @@ class StudentTTangents(Tangents):
         return self._gaussian.floor_penalty(statistics.moments)
 
     def _relative(self, v):
-        """Return the relative changes of the degrees of freedom along v, (K, n_degrees)."""
+        """Return the relative changes of the degrees of freedom along v, (K, 1)."""
         b, root = self._halves
-        return v[:, self._gaussian.n_own :] / (root * b)
+        return v[:, -1:] / (root * b)
 
     def size(self, v):
-        relative = np.abs(self._relative(v)).max(initial=0.0)
-        return max(self._gaussian.size(v[:, : self._gaussian.n_own]), relative)
+        return max(self._gaussian.size(v[:, :-1]), np.abs(self._relative(v)).max())
 
     def moved(self, v):
         degrees = self.parameters.degrees_of_freedom
-        if self._n_degrees:
-            moved = degrees * np.exp(self._relative(v)[: len(degrees), 0])
-            # Degrees at a bound are fixed, so none move there.
-            degrees = np.where(moved == degrees, degrees, np.clip(moved, *self._inner_range))
-        gaussians = self._gaussian.moved(v[:, : self._gaussian.n_own])
+        moved = degrees * np.exp(self._relative(v)[: len(degrees), 0])
+        # Degrees at a bound are fixed, so none move there.
+        degrees = np.where(moved == degrees, degrees, np.clip(moved, *self._inner_range))
+        gaussians = self._gaussian.moved(v[:, :-1])
         gaussians = Gaussians(gaussians.mean, self._bounded(gaussians.covariance))
         return type(self.parameters)(gaussians, degrees)
 
@@ -224,10 +218,10 @@ def _put_degrees(family, parameters, values):
 
 @dataclass(frozen=True, eq=False)
 class StudentT(
+    HiddenVariables[StudentTs, StudentTStatistics],
     Family[StudentTs, StudentTStatistics],
     Means[StudentTs],
     ConjugatePriors[StudentTs, StudentTStatistics],
-    HiddenVariables[StudentTs, StudentTStatistics],
     Marginals[StudentTs, StudentTStatistics],
     ColumnDistributions[StudentTs],
 ):
@@ -324,8 +318,7 @@ class StudentT(
         # so that what is added decides there, against the likelihood.
         return Gaussian(self.covariance, 0.0, spread=self.spread, limits=self.limits)
 
-    def _least_variances(self, n_features):
-        return np.full(n_features, self.reg_covar or 0.0) if self.floor is None else self.floor
+    _least_variances = Gaussian._added
 
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         if self.floor is not None:
@@ -365,16 +358,15 @@ class StudentT(
         return (maps_of(X, sample_weight)[0], *maps)
 
     def log_density(self, parameters: StudentTs, X: Floats, n_threads: int = 1) -> Floats:
-        about = self.covariance._about(parameters.gaussians, X)
-        logs = np.log(self._ratios(parameters, about, X, n_threads))
+        logs = np.log(self._ratios(parameters, X, n_threads)[1])
         return _log_density(parameters, logs, X.shape[1]).astype(X.dtype, copy=False)
 
-    def _ratios(self, parameters, about, X, n_threads):
-        """Return 1 + D / nu of all rows and components, of shape (n_rows, K)."""
-        # `about` is where the covariance's features are taken, of all rows.
-        gaussians, zeros = parameters.gaussians, np.zeros(len(parameters.gaussians.mean))
+    def _ratios(self, parameters, X, n_threads):
+        """Return where features of rows are taken, and 1 + D / nu, of shape (n_rows, K)."""
+        gaussians = parameters.gaussians
+        about, zeros = self.covariance._about(gaussians, X), np.zeros(len(gaussians.mean))
         squares = self._gaussian._less_squares(gaussians, about, X, zeros, n_threads)
-        return _ratios_of(squares.astype(np.float64, copy=False), parameters)
+        return about, _ratios_of(squares.astype(np.float64, copy=False), parameters)
 
     def expected_statistics(
         self, X: Floats, responsibilities: Floats, n_threads: int = 1
@@ -387,30 +379,21 @@ class StudentT(
         return StudentTStatistics(moments, Sums(counts, (counts * gap)[:, None]))
 
     def posterior_statistics(
-        self, parameters: StudentTs, X: Floats, posterior: Floats, n_threads: int = 1
-    ) -> StudentTStatistics:
-        about = self.covariance._about(parameters.gaussians, X)
-        ratios = self._ratios(parameters, about, X, n_threads)
-        latent = _expected(parameters, ratios, np.log(ratios), X.shape[1])
-        return self._statistics(about, X, posterior, *latent, n_threads)
-
-    def sampled_statistics(
         self,
         parameters: StudentTs,
         X: Floats,
         posterior: Floats,
-        rng: Generator,
         n_threads: int = 1,
+        rng: Generator | None = None,
     ) -> StudentTStatistics:
-        about = self.covariance._about(parameters.gaussians, X)
-        ratios = self._ratios(parameters, about, X, n_threads)
-        degrees = parameters.degrees_of_freedom
-        u = rng.standard_gamma(np.broadcast_to(0.5 * (degrees + X.shape[1]), ratios.shape))
-        u *= 2.0 / (degrees * ratios)
-        return self._statistics(about, X, posterior, u, u - 1.0 - np.log(u), n_threads)
-
-    def _statistics(self, about, X, posterior, u, gaps, n_threads):
-        """Return statistics of rows with (expected) precisions u and u - 1 - log u."""
+        about, ratios = self._ratios(parameters, X, n_threads)
+        if rng is None:
+            u, gaps = _expected(parameters, ratios, np.log(ratios), X.shape[1])
+        else:
+            degrees = parameters.degrees_of_freedom
+            u = rng.standard_gamma(np.broadcast_to(0.5 * (degrees + X.shape[1]), ratios.shape))
+            u *= 2.0 / (degrees * ratios)
+            gaps = u - 1.0 - np.log(u)
         moments = self._gaussian._statistics_about(about, X, posterior * u, n_threads)
         return self._joined(moments, *_sums(posterior, gaps))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -124,6 +125,26 @@ def symmetric_exponential(matrices):
     return root @ root
 
 
+@lru_cache(maxsize=8)
+def upper_triangle(d):
+    """Return the indices of the upper triangle, units of its entries, and their places."""
+    (i, j), places = np.triu_indices(d), np.empty((d, d), dtype=np.intp)
+    places[i, j] = places[j, i] = np.arange(len(i))
+    return (i, j), np.where(i == j, np.sqrt(2.0), 1.0), places
+
+
+def symmetric(v, d):
+    """Return symmetric matrices (K, d, d) with entries of the upper triangle v in their units."""
+    _, units, places = upper_triangle(d)
+    return (v * units).take(places, axis=1)
+
+
+def upper_entries(matrices):
+    """Return v, of `symmetric` matrices: its inverse, and its adjoint by half the trace."""
+    upper, units, _ = upper_triangle(matrices.shape[1])
+    return matrices[:, *upper] / units
+
+
 def inverse(x):
     """Return 1 / x, and 0 where x is 0."""
     return np.divide(1.0, x, out=np.zeros(x.shape, x.dtype), where=x > 0.0)
@@ -234,18 +255,18 @@ class ShareTangents(Tangents):
     def _rows(self, values):
         return values.reshape(self._shares.p.shape)
 
-    def _by_row(self, function, values):
-        return function(self._rows(values)).reshape(values.shape)
+    def _flat(self, rows):
+        return rows.reshape(self.mean.shape)
 
     def whitened(self, raw):
-        return self._by_row(self._shares.score, raw)
+        return self._flat(self._shares.score(self._rows(raw)))
 
     @property
     def is_free(self):
-        return self._shares.is_free.reshape(self.mean.shape)
+        return self._flat(self._shares.is_free)
 
     def size(self, v):
-        return np.abs(self._by_row(self._shares.logarithms, v)).max()
+        return self._shares.size(self._rows(v))
 
     def raised(self, after, rise):
         rows = self._shares.raised(after._shares, rise)
@@ -254,9 +275,9 @@ class ShareTangents(Tangents):
     def moved(self, v):
         return self._with(self._shares.moved(self._rows(v)))
 
-    @abstractmethod
     def _with(self, rows):
         """Return parameters with other probabilities."""
+        return self._flat(rows)
 
 
 def tangents_of(family):

@@ -29,7 +29,12 @@ from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.gamma import increasing_root
 from sklearn_onlineem.families.parts import Part, means_part
-from sklearn_onlineem.families.tangents import Tangents, symmetric_exponential
+from sklearn_onlineem.families.tangents import (
+    Tangents,
+    symmetric,
+    symmetric_exponential,
+    upper_entries,
+)
 from sklearn_onlineem.statistics import Sums
 
 _LOG_2 = math.log(2.0)
@@ -137,7 +142,8 @@ class FixedDegreesWishartTangents(Tangents):
 
     @property
     def n_own(self):
-        return len(self._units)
+        d = self._scales.shape[1]
+        return d * (d + 1) // 2
 
     @cached_property
     def _root(self):
@@ -147,22 +153,14 @@ class FixedDegreesWishartTangents(Tangents):
     def _inverse_root(self):
         return np.linalg.inv(self._root)
 
-    @cached_property
-    def _units(self):
-        d = self._scales.shape[1]
-        i, j = np.tril_indices(d)
-        units, entry = np.zeros((len(i), d, d)), np.where(i == j, 1.0, np.sqrt(0.5))
-        units[np.arange(len(i)), i, j] = units[np.arange(len(i)), j, i] = entry
-        return units
-
     @property
-    def _deviation(self):
-        """Standard deviations of tr V Y along a coordinate."""
-        return np.sqrt(2.0 * self._degrees)[:, None]
+    def _unit(self):
+        """Standard deviations of Y beside its diagonal."""
+        return np.sqrt(self._degrees)[:, None]
 
     def _relative(self, v):
         """Return moves V of natural parameters in units of the inverse scales, (K, d, d)."""
-        return np.tensordot(v / self._deviation, self._units, axes=1)
+        return symmetric(v / (2.0 * self._unit), self._scales.shape[1])
 
     def _standardised(self, raw):
         """Return sums of Y, from sums of flattened X."""
@@ -179,8 +177,7 @@ class FixedDegreesWishartTangents(Tangents):
         return (self._degrees[:, None, None] * scales).reshape(len(v), -1)
 
     def whitened(self, raw):
-        Y = self._standardised(raw)
-        return np.einsum("kij,pij->kp", Y, self._units) / self._deviation
+        return upper_entries(self._standardised(raw)) / self._unit
 
     def size(self, v):
         return max(np.abs(v).max(), 2.0 * np.abs(self._relative(v)).max())

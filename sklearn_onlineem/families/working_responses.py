@@ -13,7 +13,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_onlineem._checks import at_least, positive_semidefinite
+from sklearn_onlineem._checks import at_least, check_count, positive_semidefinite
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Generator, Integers
@@ -26,7 +26,6 @@ from sklearn_onlineem.families.gaussian_regression import (
     LEAST_SHARE,
     ROUNDING,
     GaussianRegression,
-    check_whole,
     coefficients,
 )
 from sklearn_onlineem.families.linear_gaussian import square_roots
@@ -85,6 +84,12 @@ class WorkingRegressions:
     def __len__(self):
         return len(self.matrix)
 
+    def _errors(self, mean):
+        """Return deviations of mean responses (K, p), and of inputs, from means (K, p, q + 1)."""
+        deviation = mean[:, :, :-1] - self.centre
+        shift = np.einsum("kpq,kpq->kp", self.matrix, deviation)
+        return mean[:, :, -1] - self.level - shift, deviation
+
     def _with(self, matrix, offset):
         level = offset + np.einsum("kpq,kpq->kp", matrix, self.centre)
         return replace(self, matrix=matrix, level=level)
@@ -105,6 +110,12 @@ class WorkingStatistics(Statistics):
     def weight(self) -> Floats:
         """Responsibilities, of shape (K,)."""
         return self.inputs.weight
+
+    @property
+    def by_output(self) -> tuple[Floats, Floats, Floats]:
+        """Weights (K, p), means (K, p, q + 1) and scatters (K, p, q + 1, q + 1) of (x, z)."""
+        arrays = ([m.weight, m.mean, m.scatter] for m in self.outputs)
+        return tuple(np.stack(array, axis=1) for array in zip(*arrays, strict=True))
 
 
 def _moments(x, z, weights):
@@ -166,18 +177,14 @@ class WorkingTangents(Tangents):
         return np.hstack([precise, free.reshape(len(free), -1)])
 
     def score(self, statistics):
-        known, of_levels = self.parameters, np.sqrt(self.parameters.precision)
-        K, p, q = known.matrix.shape
-        found = np.empty((K, p, q + 1))
-        for j, moments in enumerate(statistics.outputs):
-            B, S, weight = known.matrix[:, j], moments.scatter, moments.weight
-            deviation = moments.mean[:, :q] - known.centre[:, j]
-            error = moments.mean[:, q] - known.level[:, j] - np.einsum("kq,kq->k", B, deviation)
-            slopes = S[:, q, :q] - np.einsum("kq,kqr->kr", B, S[:, :q, :q])
-            slopes += (weight * error)[:, None] * deviation
-            found[:, j, 0] = weight * error / of_levels[:, j]
-            found[:, j, 1:] = np.einsum("kqr,kr->kq", self._whitening[0][:, j], slopes)
-        return np.hstack([found[:, :, 0], found[:, :, 1:].reshape(K, -1)])
+        known, (weight, mean, scatter) = self.parameters, statistics.by_output
+        B, q = known.matrix, known.matrix.shape[2]
+        error, deviation = known._errors(mean)
+        error *= weight
+        slopes = scatter[:, :, q, :q] - np.einsum("kpq,kpqr->kpr", B, scatter[:, :, :q, :q])
+        slopes += error[:, :, None] * deviation
+        slopes = np.einsum("kpqr,kpr->kpq", self._whitening[0], slopes)
+        return np.hstack([error / np.sqrt(known.precision), slopes.reshape(len(B), -1)])
 
     def is_proper(self, prior):
         return all((part.weight >= 0.0).all() for part in prior.outputs)
@@ -213,7 +220,7 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
     n_inputs: int
 
     def __post_init__(self):
-        check_whole("n_inputs", self.n_inputs, 1)
+        check_count("n_inputs", self.n_inputs)
 
     check, n_values = GaussianRegression.check, GaussianRegression.n_values
 
@@ -369,15 +376,15 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
         return self._of_rows(inputs, tuple(outputs), old, x[shares.any(axis=1)])
 
     def own_statistics(self, parameters: Regressions, weights: Floats) -> Evidence:
-        scatter, outputs = weights[:, None, None] * parameters.input_covariance, []
+        scatter = weights[:, None, None] * parameters.input_covariance
         inputs = Moments(weights, weights, parameters.input_mean, scatter)
-        for j, B in enumerate(np.swapaxes(parameters.matrix, 0, 1)):
-            weight = weights * parameters.precision[:, j]
-            whole = np.concatenate([np.tile(np.eye(self.n_inputs), (len(B), 1, 1)), B[:, None]], 1)
-            scatter = weight[:, None, None] * (whole @ parameters.spread[:, j] @ whole.mT)
-            mean = np.column_stack([parameters.centre[:, j], parameters.level[:, j]])
-            outputs.append(Moments(weight, weight, mean, scatter))
-        return self._of_rows(inputs, tuple(outputs))
+        weight = weights[:, None] * parameters.precision
+        units = np.broadcast_to(np.eye(self.n_inputs), parameters.spread.shape)
+        whole = np.concatenate([units, parameters.matrix[:, :, None]], axis=2)
+        scatter = weight[:, :, None, None] * (whole @ parameters.spread @ whole.mT)
+        mean = np.concatenate([parameters.centre, parameters.level[:, :, None]], axis=2)
+        of_all = (np.swapaxes(array, 0, 1).copy() for array in (weight, weight, mean, scatter))
+        return self._of_rows(inputs, tuple(map(Moments, *of_all)))
 
     def m_step(self, statistics: Evidence, previous: Regressions | None = None) -> Regressions:
         return self._least_squares(statistics, previous)
@@ -389,41 +396,31 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
         seen = count > NEGLIGIBLE
         share = np.where(seen, count, 1.0)
 
-        def kept(new, old):
-            return np.where(seen.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-
-        columns = []
-        for j, moments in enumerate(statistics.outputs):
-            mean, weight = moments.mean, np.where(seen, moments.weight, 1.0)
-            resolution = weight[:, None] * (ROUNDING * mean[:, :q]) ** 2
-            arrays = moments.scatter, previous.matrix[:, j, None], resolution
-            B = np.array([*map(coefficients, *arrays)])[:, 0]
-            spread = moments.scatter[:, :q, :q] / weight[:, None, None]
-            columns.append((B, mean[:, q], weight / share, mean[:, :q], spread))
-        names = "matrix", "level", "precision", "centre", "spread"
+        weight, mean, scatter = statistics.by_output
+        weight = np.where(seen[:, None], weight, 1.0)
+        resolution = weight[:, :, None] * (ROUNDING * mean[:, :, :q]) ** 2
+        arrays = scatter, previous.matrix[:, :, None], resolution
+        flat = (array.reshape(-1, *array.shape[2:]) for array in arrays)
         found = {
-            name: kept(np.stack(parts, axis=1), getattr(previous, name))
-            for name, parts in zip(names, zip(*columns, strict=True), strict=True)
+            "input_mean": statistics.inputs.mean,
+            "input_covariance": statistics.inputs.scatter / share[:, None, None],
+            "matrix": np.array([*map(coefficients, *flat)]).reshape(previous.matrix.shape),
+            "level": mean[:, :, q],
+            "precision": weight / share[:, None],
+            "centre": mean[:, :, :q],
+            "spread": scatter[:, :, :q, :q] / weight[:, :, None, None],
         }
-        covariance = statistics.inputs.scatter / share[:, None, None]
-        return replace(
-            previous,
-            input_mean=kept(statistics.inputs.mean, previous.input_mean),
-            input_covariance=kept(covariance, previous.input_covariance),
-            **found,
-        )
+        for name, new in found.items():
+            among = seen.reshape(-1, *[1] * (new.ndim - 1))
+            found[name] = np.where(among, new, getattr(previous, name))
+        return replace(previous, **found)
 
     def expected_log_density(self, parameters: Regressions, statistics: Evidence) -> float:
-        q, total = self.n_inputs, 0.0
-        for j, moments in enumerate(statistics.outputs):
-            B, S = parameters.matrix[:, j], moments.scatter
-            shift = moments.mean[:, :q] - parameters.centre[:, j]
-            error = moments.mean[:, q] - parameters.level[:, j]
-            error -= np.einsum("kq,kq->k", B, shift)
-            residual = np.column_stack([-B, np.ones(len(B))])
-            squares = np.einsum("ki,kij,kj->k", residual, S, residual)
-            total -= 0.5 * float((squares + moments.weight * error**2).sum())
-        return total
+        weight, mean, scatter = statistics.by_output
+        error, _ = parameters._errors(mean)
+        residual = np.concatenate([-parameters.matrix, np.ones((*error.shape, 1))], axis=2)
+        squares = np.einsum("kpi,kpij,kpj->kp", residual, scatter, residual)
+        return -0.5 * float((squares + weight * error**2).sum())
 
     def kl_divergence(self, p: Regressions, q: Regressions) -> Floats:
         # Half the mean squares of differences of predictors, weighted by precisions.

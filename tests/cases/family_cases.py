@@ -47,13 +47,13 @@ from sklearn_onlineem.families import (
     Tied,
     Wishart,
 )
-from sklearn_onlineem.families.bernoulli_regression import BernoulliRegressions
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.compound_dirichlet import Dirichlets
 from sklearn_onlineem.families.gamma import FixedShapeGamma
 from sklearn_onlineem.families.gaussian_regression import Regressions
 from sklearn_onlineem.families.laplace import Laplaces
 from sklearn_onlineem.families.mixture_emissions import Submixtures
+from sklearn_onlineem.families.responses import BernoulliRegressions
 from sklearn_onlineem.families.student_t import StudentTs
 from sklearn_onlineem.families.wishart import FixedDegreesWishart
 from sklearn_onlineem.families.working_responses import WorkingRegressions

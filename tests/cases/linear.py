@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from sklearn_onlineem.families.poisson_regression import Origin
+from sklearn_onlineem.families.responses import Origin
 from sklearn_onlineem.statistics import Listed, Moments, Statistics
 
 

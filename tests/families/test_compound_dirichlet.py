@@ -343,7 +343,7 @@ def drawn_mean_logs(alpha, rows, n_draws, rng, **options):
     family, parameters = Family(), Dirichlets(alpha[None], np.ones(1))
     X = np.repeat(rows, n_draws, axis=0)
     X = sparse.csr_array(X) if options.get("as_csr") else X
-    found = family.sampled_statistics(parameters, X, np.ones((X.shape[0], 1)), rng)
+    found = family.posterior_statistics(parameters, X, np.ones((X.shape[0], 1)), rng=rng)
     assert_allclose([found.weight, found.documents], n_draws * len(rows))
     assert_allclose(found.length, n_draws * rows.sum())
     return found.total[0] / n_draws

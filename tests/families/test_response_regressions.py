@@ -15,7 +15,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Online
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.families import BernoulliRegression, PoissonRegression
-from sklearn_onlineem.families.poisson_regression import Origin
+from sklearn_onlineem.families.responses import Origin
 from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 
 BITS, FAMILY = BernoulliRegression(2), PoissonRegression(2)

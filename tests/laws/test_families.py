@@ -413,8 +413,8 @@ def test_bits_do_not_depend_on_the_number_of_threads(case, form, rng):
     ]
     if isinstance(family, HiddenVariables):
         methods.append(
-            lambda n: family.sampled_statistics(
-                parameters, X, shares, np.random.default_rng(3), n_threads=n
+            lambda n: family.posterior_statistics(
+                parameters, X, shares, n_threads=n, rng=np.random.default_rng(3)
             )
         )
     if isinstance(family, Marginals) and form != "sparse":

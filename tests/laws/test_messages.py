@@ -563,7 +563,7 @@ GMMHMM(2, n_mix=2, weights_prior=np.zeros((2, 2))).fit(X) -> weights_prior
 GMMHMM(2, n_mix=2, params={'means': np.ones((2, 3), bool)}).fit(X) -> params
 MixtureOf('poisson') -> family must be a Family
 MixtureOf(Poisson(), 1, tied=True) -> tied parts must be 2 or more
-MixtureOf(Poisson(), 1.5) -> n_mix must be
+MixtureOf(Poisson(), each) for each in (0, 1.5, 2.0) -> n_mix must be
 MixtureOf(Laplace()) -> Laplace has statistics that grow
 GaussianHMM(2, n_mix=3) -> TypeError: GMMHMM
 RegressionHMM(lags=each).fit(X, inputs=U) for each in (-1, 0.5) -> 'lags' parameter

@@ -49,16 +49,11 @@ class StudentT(Family, HiddenVariables):
         total = np.einsum("nk,snkd->ksd", responsibilities, [u + 0.0 * x, u * x, u * x**2])
         return Sums(responsibilities.sum(axis=0), total)
 
-    def posterior_statistics(self, parameters, X, posterior, n_threads=1):
-        return self.expected_statistics(X, posterior, u=6.0 / self._rates(parameters, X))
-
-    def sampled_statistics(self, parameters, X, posterior, rng, n_threads=1):
-        u = rng.gamma(3.0, 2.0 / self._rates(parameters, X))
-        return self.expected_statistics(X, posterior, u=u)
-
-    def _rates(self, parameters, X):
+    def posterior_statistics(self, parameters, X, posterior, n_threads=1, rng=None):
         m, v = parameters
-        return 5.0 + (X[:, None] - m) ** 2 / v
+        rates = 5.0 + (X[:, None] - m) ** 2 / v
+        u = 6.0 / rates if rng is None else rng.gamma(3.0, 2.0 / rates)
+        return self.expected_statistics(X, posterior, u=u)
 
     def own_statistics(self, parameters, weights):
         m, v = parameters

@@ -22,7 +22,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._e_step import log_of
-from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
+from sklearn_onlineem.families.capabilities import PosteriorMeans, require
 from sklearn_onlineem.families.parts import Part
 from sklearn_onlineem.models._model import Model, check_order, divergences, matching, numbered
 from sklearn_onlineem.models.capabilities import Reinitialises, RowLikelihoods, SplitMergeStep
@@ -312,7 +312,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
 
     def _emission_statistics(self, data, posterior, rng=None):
         if data.observed is None:
-            return self._complete_statistics(rng)(
+            return self.family._statistics_given(rng)(
                 self.parameters, data.X, posterior, n_threads=data.n_threads
             )
         emissions = self.family.own_statistics(self.parameters, np.zeros(self.n_components))
@@ -352,16 +352,11 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             offsets[0] = 0
         return out, offsets
 
-    def _complete_statistics(self, rng):
-        if rng is None or not isinstance(self.family, HiddenVariables):
-            return self.family.posterior_statistics
-        return partial(self.family.sampled_statistics, rng=rng)
-
     def _by_completeness(self, data, rng=None):
         """Yield complete rows, and rows with some values, each with functions for them."""
         family, complete = self.family, ~np.isnan(data.X).any(axis=1)
         if complete.any():
-            yield complete, family.log_density, self._complete_statistics(rng)
+            yield complete, family.log_density, family._statistics_given(rng)
         incomplete = data.observed & ~complete
         if incomplete.any():
             yield incomplete, family.marginal_log_density, family.marginal_statistics

@@ -171,7 +171,7 @@ class MixtureModel(
         family, parameters, log_weights = self.family, vars(self)["parameters"], self.log_weights
         wanted = Wanted(None if rng is None else rng.random(len(data)), log_likelihoods)
         if rng is not None and isinstance(family, HiddenVariables) and not data.has_gaps:
-            statistics = partial(family.sampled_statistics, parameters, rng=rng)
+            statistics = partial(family.posterior_statistics, parameters, rng=rng)
             found = e_step_in_blocks(family, parameters, log_weights, data, wanted, statistics)
         else:
             found = family.e_step(parameters, log_weights, data, wanted)
