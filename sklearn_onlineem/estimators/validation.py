@@ -479,7 +479,12 @@ def column(name, values):
 def checked_weight(sample_weight, X):
     """Return weights of rows as float64, with 0 for those that would vanish in products."""
     check_complete("sample_weight", sample_weight)
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    try:
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    except ours(TypeError, ValueError) as error:
+        if "weight" in str(error):
+            raise
+        raise type(error)(f"sample_weight: {error}") from None
     weight = np.where(weight < _SMALLEST_WEIGHT, 0.0, weight)
     with np.errstate(over="ignore"):
         total = weight.sum()

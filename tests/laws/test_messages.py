@@ -199,6 +199,8 @@ mixture().fit(np.array([[10 ** 400, 1]], dtype=object)) ->
 # Arguments that belong to X.
 chain().fit(X, lengths=[20, 20]) -> GaussianHMM & lengths add up to 40 & 60 rows
 chain().fit(X, lengths=[30.5, 29.5]) -> TypeError: GaussianHMM & lengths must be integers
+mixture().fit(X, sample_weight=['a'] * 60) -> GaussianMixture: sample_weight:
+chain().fit(SEQUENCES, sample_weight=[*'abc']) -> GaussianHMM: sample_weight:
 chain().fit(SEQUENCES, sample_weight=[1, 2]) ->
     GaussianHMM: sample_weight must be of shape \(3,\); got \(2,\)
 chain().fit(SEQUENCES, sample_weight=np.ones(60)) -> sample_weight must be of shape \(3,\); got
