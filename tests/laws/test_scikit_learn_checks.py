@@ -71,8 +71,8 @@ class SymbolsOfAnyRows(Categorical):
     def check(self, X):
         pass
 
-    def _one_hot(self, X):
-        return super()._one_hot(np.floor(np.abs(X)) % 4)
+    def _features(self, X):
+        return super()._features(np.floor(np.abs(X)) % 4)
 
 
 class _OfAnyRows:
