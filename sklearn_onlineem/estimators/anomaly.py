@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import HasMethods, Interval, validate_parameter_constraints
+from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import (
@@ -324,10 +324,7 @@ class AnomalyDetector(
             raise AttributeError(f"{type(self).__name__} has offset_ only once it is fitted.")
         offset, scores, share = vars(self).get("_offset"), self._scores, self.contamination
         if offset is None or offset[0] is not scores or offset[1] is not share:
-            constraints = {"contamination": self._parameter_constraints["contamination"]}
-            validate_parameter_constraints(
-                constraints, {"contamination": share}, type(self).__name__
-            )
+            self._validate_params()
             self._offset = offset = scores, share, scores.quantile(float(share))
         return offset[2]
 

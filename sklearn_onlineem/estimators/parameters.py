@@ -515,6 +515,8 @@ def are_same(a, b):
         return True
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return list(a) == list(b) and all(map(are_same, a.values(), b.values()))
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(are_same, a, b))
     # NumPy 2.0 can't compare strings with numbers.
     return isinstance(a, str) == isinstance(b, str) and np.array_equal(a, b)
 

@@ -103,18 +103,13 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
             name = type(transformer).__name__
             raise TypeError(f"PerSequence: transformer has no partial_fit: {name} learns by fit.")
         if hasattr(self, "transformer_"):
-            fitted, name = self.transformer_, type(self).__name__
-            if type(transformer) is not type(fitted):
-                raise ValueError(
-                    f"{name} has fitted a {type(fitted).__name__}, but transformer is now a"
-                    f" {type(transformer).__name__}; call fit again."
-                )
-            before = fitted.get_params()
-            for key, now in transformer.get_params().items():
-                if not _are_alike(before.get(key), now):
+            pair = self.transformer_, transformer
+            before, after = ({"class": str(type(one)), **one.get_params()} for one in pair)
+            for key, now in after.items():
+                if not are_same(before.get(key), now):
                     raise ValueError(
-                        f"{name} has fitted a transformer with {key}={before.get(key)!r}, but it is"
-                        f" now {now!r}; call fit again."
+                        f"{type(self).__name__} has fitted a transformer with"
+                        f" {key}={before.get(key)!r}, but it is now {now!r}; call fit again."
                     )
             transformer = copy.deepcopy(self.transformer_)
         self.transformer_ = transformer.partial_fit(*self._rows(transformer, X, y))
@@ -215,10 +210,3 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         if isinstance(self.transformer, BaseEstimator):
             tags.input_tags.allow_nan = get_tags(self.transformer).input_tags.allow_nan
         return tags
-
-
-def _are_alike(a, b):
-    """Return whether values of a parameter are the same, compared item by item in lists."""
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(map(_are_alike, a, b))
-    return are_same(a, b)
