@@ -78,14 +78,15 @@ def numbered_by_labels(estimator, state, data, attributes):
 
     Components that were learnt without labels get their classes by their responsibilities for
     labelled rows, until each class has had some. They stay if the user has given their places, or
-    if some of them are fixed.
+    if some of them are fixed, and labels that are their numbers are no classes.
     """
     fitted, classes = estimator._fitted.attributes, attributes.get("classes_")
     is_placed = state.constants.is_known or "_names_set" in fitted or has_start_values(estimator)
-    if data.labels is None or classes is None or _are_numbers(classes) or is_placed:
+    is_placed |= attributes.get("_are_components", False)
+    if data.labels is None or classes is None or is_placed:
         return state
     n = len(classes)
-    agreement = fitted["_agreement"] if "classes_" in fitted else np.zeros((n, n))
+    agreement = fitted.get("_agreement") if "classes_" in fitted else np.zeros((n, n))
     if agreement is None:
         return state
     known = np.flatnonzero(data.labels >= 0)
@@ -119,7 +120,7 @@ class ReadsLabels(Reader):
         before = {} if self._fresh else self._estimator._fitted.attributes
         n_components = self._n_components
         found = known = before.get("classes_")
-        agreement = before.get("_agreement")
+        agreement, are_components = before.get("_agreement"), before.get("_are_components", False)
         given, y = y, column("y", [] if y is None else y)
         if given is not None and len(y) != n_rows:
             raise ValueError(f"X has {n_rows} rows, and y {len(y)}.")
@@ -146,8 +147,9 @@ class ReadsLabels(Reader):
             counts = np.bincount(components[is_known], minlength=n_components)
             agreement = np.diag(counts) + (0.0 if agreement is None else agreement)
             of_classes = agreement.sum(axis=1)
-            are_known = of_classes.any() if _are_numbers(found) else of_classes.min() >= _FEW
-            now = {"classes_": found, "_agreement": None if are_known else agreement}
+            are_known = are_components or of_classes.min() >= _FEW
+            agreement = None if are_known else agreement
+            now = dict(classes_=found, _agreement=agreement, _are_components=are_components)
             self.attributes = {**(self.attributes or before), **now}
         if not len(labels):
             return None

@@ -239,7 +239,9 @@ def combine_estimators(
 def _estimator_of(state, estimators, aligned):
     """Return a fitted estimator with the parameters of the first."""
     first, best = estimators[0], max(estimators, key=n_labels)._fitted.attributes
-    of_labels = {name: best[name] for name in ("classes_", "_agreement") if name in best}
+    of_labels = {
+        name: best[name] for name in ("classes_", "_agreement", "_are_components") if name in best
+    }
     attributes = {**first._fitted.attributes, **of_labels}
     attributes["_dtype"] = np.result_type(*(one._fitted.attributes["_dtype"] for one in estimators))
     attributes["aligned_members_"] = aligned
