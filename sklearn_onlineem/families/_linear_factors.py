@@ -110,8 +110,11 @@ class _GaussianFactor(LinearForm):
             first, second, observed = np.split(totals, ends, axis=1)
             missing = np.maximum(sums.weight[:, None] - observed, 0.0)
             deviation, covariance = parameters.mean - self._centre, parameters.covariance
-            own = covariance[:, i, j] if self._has_products else covariance
-            own = missing * (own + deviation[:, i] * deviation[:, j])
+            # The M-step adds the floor.
+            floor = self._family._added(len(self._centre))
+            if self._has_products:
+                covariance, floor = covariance[:, i, j], np.diag(floor)[i, j]
+            own = missing * (covariance - floor + deviation[:, i] * deviation[:, j])
             own = own if self._has_products else shape._summed(own)
             totals = np.concatenate([first + missing * deviation, second + own], axis=1)
         return shape._moments_about(self._centre, sums.weight, totals)

@@ -18,11 +18,15 @@ from sklearn_onlineem.displays import MixtureDisplay
 from sklearn_onlineem.families import (
     Categorical,
     Diagonal,
+    Full,
     Gaussian,
     Gaussians,
     Poisson,
     Product,
+    Spherical,
+    Tied,
 )
+from sklearn_onlineem.families._e_step import e_step_in_blocks
 
 SPEC = {
     ("age", "income"): "gaussian",
@@ -203,6 +207,22 @@ def test_codes_lack_one_feature_for_each_column(sizes, others, rng):
     assert_allclose(counts, shares.sum(axis=0), rtol=1e-12)
     assert_allclose(statistics.factors[0].weight, expected.weight, rtol=1e-12)
     assert_allclose(statistics.factors[0].total, expected.total, rtol=1e-10, atol=1e-15)
+
+
+@pytest.mark.parametrize("shape", [Full(), Tied(), Diagonal(), Spherical()], ids=repr)
+def test_missing_values_of_gaussians_have_no_floor_of_their_own(shape, rng):
+    """The M-step adds it once, in E-steps by one matrix product as in those by blocks of rows."""
+    gaussian, K = Gaussian(shape, reg_covar=0.1), 3
+    product, X = Product([gaussian, Poisson()], [[0, 1], [2]]), rng.poisson(3.0, (200, 3)) * 1.0
+    missing = np.repeat(rng.random((200, 1)) < 0.4, 2, axis=1)
+    if isinstance(shape, (Diagonal, Spherical)):
+        missing[:, 0] |= rng.random(200) < 0.3
+    X[:, :2][missing] = np.nan
+    start = gaussian.expected_statistics(rng.normal(3.0, 2.0, (50, 2)), rng.random((50, K)))
+    parameters = gaussian.m_step(start), rng.uniform(1.0, 9.0, (K, 1))
+    log_weights, rows = np.log(rng.dirichlet(np.ones(K))), Rows(X, has_gaps=True)
+    found = product.e_step(parameters, log_weights, rows)
+    assert_close(found, e_step_in_blocks(product, parameters, log_weights, rows), rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["default", "pandas", "polars"])
