@@ -84,10 +84,15 @@ def student_log_density(posterior, squares, log_det, n_blocks):
 
 def inverse_wishart(degrees, scatter, rng):
     """Draw matrices S, shaped like `scatter`, whose inverses are Wishart matrices."""
-    # Bartlett's decomposition: S = B B', B = C inv(A)', where scatter = C C' and A is the triangle
-    # of a Wishart matrix. E S = scatter / (degrees - d - 1).
-    i = np.arange(scatter.shape[1])
-    triangle = np.tril(rng.standard_normal(scatter.shape), -1)
-    triangle[:, i, i] = np.sqrt(rng.chisquare(degrees[:, None] - i))
-    root = np.linalg.solve(triangle, np.linalg.cholesky(scatter).mT)
+    # S = B B', B = C inv(A)', where scatter = C C' and A is the triangle of a Wishart matrix.
+    # E S = scatter / (degrees - d - 1).
+    triangles = wishart_triangles(degrees, scatter.shape[1], rng)
+    root = np.linalg.solve(triangles, np.linalg.cholesky(scatter).mT)
     return root.mT @ root
+
+
+def wishart_triangles(degrees, d, rng):
+    """Draw lower triangular roots of Wishart matrices of unit scale: Bartlett's decomposition."""
+    triangles, i = np.tril(rng.standard_normal((len(degrees), d, d)), -1), np.arange(d)
+    triangles[:, i, i] = np.sqrt(rng.chisquare(degrees[:, None] - i))
+    return triangles

@@ -90,8 +90,12 @@ class Regressions(Rebuilt):
 
     @property
     def offset(self) -> Floats:
-        q = self.matrix.shape[2]
-        return self.mean[:, q:] - np.einsum("kpq,kq->kp", self.matrix, self.mean[:, :q])
+        outputs = self.mean[:, self.matrix.shape[2] :]
+        return outputs - np.einsum("kpq,kq->kp", self.matrix, self.input_mean)
+
+    @property
+    def input_mean(self) -> Floats:
+        return self.mean[:, : self.matrix.shape[2]]
 
     def __len__(self):
         return len(self.mean)
@@ -105,9 +109,8 @@ class Regressions(Rebuilt):
 
     def _with(self, matrix, offset):
         """Return regressions with other coefficients, on the same inputs."""
-        inputs = self.mean[:, : matrix.shape[2]]
-        outputs = offset + np.einsum("kpq,kq->kp", matrix, inputs)
-        return replace(self, mean=np.hstack([inputs, outputs]), matrix=matrix)
+        outputs = offset + np.einsum("kpq,kq->kp", matrix, self.input_mean)
+        return replace(self, mean=np.hstack([self.input_mean, outputs]), matrix=matrix)
 
     def _inputs(self, weights):
         """Return the moments of the inputs of components with weights, about their means."""
@@ -162,9 +165,7 @@ class RegressionTangents(Tangents):
         return self._tangents.is_proper(prior)
 
     def floor_penalty(self, statistics):
-        precision = self.parameters.noise.precision
-        floor = self.family._regression._added(precision.shape[1])
-        return -0.5 * float(np.einsum("k,kij,ij->", statistics.degrees, precision, floor))
+        return self._tangents.floor_penalty(statistics)
 
     @cached_property
     def _roots(self):
@@ -461,12 +462,13 @@ class GaussianRegression(
         return self._regression.kl_divergence(*regressions, p._inputs(np.ones(len(p))))
 
     def sample(self, parameters: Regressions, components: Integers, rng: Generator) -> Floats:
+        x = self._drawn_inputs(parameters, components, rng)
+        return np.hstack([x, self.sample_outputs(parameters, components, x, rng)])
+
+    def _drawn_inputs(self, parameters, components, rng):
         x = rng.standard_normal((len(components), self.n_inputs))
         roots = square_roots(parameters.input_covariance)
-        x = parameters.mean[components, : self.n_inputs] + np.einsum(
-            "nij,nj->ni", roots[components], x
-        )
-        return np.hstack([x, self.sample_outputs(parameters, components, x, rng)])
+        return parameters.input_mean[components] + np.einsum("nij,nj->ni", roots[components], x)
 
     def sample_outputs(
         self, parameters: Regressions, components: Integers, inputs: Floats, rng: Generator

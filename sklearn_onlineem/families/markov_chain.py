@@ -75,6 +75,10 @@ class MarkovChainTangents(CountTangents):
         return {"first symbols": slice(0, n), **moves} if has_starts(self.mean.shape[1]) else moves
 
 
+def _kind_of_start(parameters):
+    return "probability" if has_starts(parameters.shape[1]) else None
+
+
 def _put_start(family, parameters, start):
     start, n_symbols = shares_as_given("startprob_", start), start.shape[1]
     groups = parameters.reshape(len(parameters), -1, n_symbols).copy()
@@ -140,30 +144,6 @@ class MarkovChain(GroupedCounts):
 
     tangents = MarkovChainTangents
 
-    parts = (
-        means_part(),
-        Part(
-            "startprob",
-            lambda parameters: "probability" if has_starts(parameters.shape[1]) else None,
-            "ks",
-            lambda family, parameters: family.start_probabilities(parameters),
-            _put_start,
-        ),
-        Part(
-            "transmat",
-            "probability",
-            "kss",
-            lambda family, parameters: family.transition_probabilities(parameters),
-            _put_transitions,
-        ),
-        Part(
-            "probabilities",
-            "probability",
-            "kd",
-            lambda family, parameters: family.probabilities(parameters),
-        ),
-    )
-
     def _groups(self, flat):
         # The start, if any, and the transitions from each symbol.
         return flat.reshape(len(flat), -1, n_symbols_of(flat.shape[1]))
@@ -198,6 +178,13 @@ class MarkovChain(GroupedCounts):
         """
         n_symbols = n_symbols_of(parameters.shape[1])
         return self._groups(self.probabilities(parameters))[:, -n_symbols:]
+
+    parts = (
+        means_part(),
+        Part("startprob", _kind_of_start, "ks", start_probabilities, _put_start),
+        Part("transmat", "probability", "kss", transition_probabilities, _put_transitions),
+        Part("probabilities", "probability", "kd", probabilities),
+    )
 
     def sample(self, parameters: Floats, components: Integers, rng: Generator) -> Floats:
         # Counts of sequences of the component's mean length, rounded.

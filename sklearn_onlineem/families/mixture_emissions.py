@@ -109,12 +109,11 @@ class SubmixtureTangents(Tangents):
 
     @property
     def parts(self):
-        n, start, (own, shared) = self._n, self._n_weights, self._places
+        sizes, start = np.full(self._inner.n_own, self._n), self._n_weights
+        sizes[self._places[1]] = 1
         found = {"weights": slice(0, start)} if start else {}
         for name, columns in self._inner.parts.items():
-            columns = np.arange(self._inner.n_own)[columns]
-            stop = start + len(np.intersect1d(columns, shared))
-            stop += n * len(np.intersect1d(columns, own))
+            stop = start + int(sizes[columns].sum())
             found[name], start = slice(start, stop), stop
         return found
 
@@ -174,13 +173,9 @@ class SubmixtureTangents(Tangents):
 
     def raised(self, after, rise):
         weights = self._weights.raised(after._weights, rise)
-        inner = self._inner.raised(after._inner, rise)
-        if weights is None and inner is None:
-            return None
-        before = self.parameters
-        return Submixtures(
-            before.weights if weights is None else weights, before.inner if inner is None else inner
-        )
+        found = {"weights": weights, "inner": self._inner.raised(after._inner, rise)}
+        raised = {name: values for name, values in found.items() if values is not None}
+        return replace(self.parameters, **raised) if raised else None
 
 
 def _put_weights(family, parameters, values):

@@ -319,8 +319,9 @@ class PoissonRegression(WorkingRegression[WorkingRegressions, PoissonRegressionS
     def _taken(self, inputs, n_outputs):
         return self._with_lags(super()._taken(inputs, n_outputs), n_outputs, np.log1p)
 
-    def _given(self, taken, n_outputs):
-        return self._with_lags(taken, n_outputs, np.expm1)
+    def _drawn_inputs(self, parameters, components, rng):
+        taken = super()._drawn_inputs(parameters, components, rng)
+        return self._with_lags(taken, parameters.matrix.shape[1], np.expm1)
 
     def _with_lags(self, inputs, n_outputs, function):
         n_lagged = self._n_lagged(n_outputs)

@@ -26,6 +26,7 @@ from sklearn_onlineem._checks import (
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._gaussian_posteriors import wishart_triangles
 from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.gamma import increasing_root
 from sklearn_onlineem.families.parts import Part, means_part
@@ -123,12 +124,9 @@ class _Matrices(ExponentialFamily[Floats, Sums]):
 
     def sample(self, parameters: Floats, components: Integers, rng: Generator) -> Floats:
         degrees, scales = self.degrees_and_scales(parameters)
-        n_rows, side = len(components), scales.shape[1]
-        bartlett = np.tril(rng.standard_normal((n_rows, side, side)), -1)
-        chi_squared = rng.chisquare(degrees[components][:, None] - np.arange(side))
-        bartlett[:, np.arange(side), np.arange(side)] = np.sqrt(chi_squared)
-        roots = np.linalg.cholesky(scales)[components] @ bartlett
-        return (roots @ roots.transpose(0, 2, 1)).reshape(n_rows, -1)
+        triangles = wishart_triangles(degrees[components], scales.shape[1], rng)
+        roots = np.linalg.cholesky(scales)[components] @ triangles
+        return (roots @ roots.mT).reshape(len(components), -1)
 
 
 class FixedDegreesWishartTangents(Tangents):

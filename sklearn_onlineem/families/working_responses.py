@@ -28,7 +28,6 @@ from sklearn_onlineem.families.gaussian_regression import (
     GaussianRegression,
     coefficients,
 )
-from sklearn_onlineem.families.linear_gaussian import square_roots
 from sklearn_onlineem.families.tangents import BOUND, Tangents, inverse
 from sklearn_onlineem.statistics import Moments, Statistics, combine
 
@@ -223,6 +222,7 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
         check_count("n_inputs", self.n_inputs)
 
     check, n_values = GaussianRegression.check, GaussianRegression.n_values
+    sample, _drawn_inputs = GaussianRegression.sample, GaussianRegression._drawn_inputs
 
     @abstractmethod
     def _working(self, psi, y):
@@ -259,10 +259,6 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
     def _taken(self, inputs, n_outputs):
         """Return inputs as linear predictors take them."""
         return inputs.astype(np.float64, copy=False)
-
-    def _given(self, taken, n_outputs):
-        """Return inputs as rows have them, from those that linear predictors take."""
-        return taken
 
     def blank(self, n_components: int, n_outputs: int) -> Regressions:
         """Return parameters into which known ones are put.
@@ -428,13 +424,6 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
         level = q.level + np.einsum("kpq,kpq->kp", q.matrix, p.centre - q.centre) - p.level
         squares = level**2 + np.einsum("kpi,kpij,kpj->kp", slopes, p.spread, slopes)
         return 0.5 * (p.precision * squares).sum(axis=1)
-
-    def sample(self, parameters: Regressions, components: Integers, rng: Generator) -> Floats:
-        x = rng.standard_normal((len(components), self.n_inputs))
-        roots = square_roots(parameters.input_covariance)
-        x = parameters.input_mean[components] + np.einsum("nij,nj->ni", roots[components], x)
-        x = self._given(x, parameters.matrix.shape[1])
-        return np.hstack([x, self.sample_outputs(parameters, components, x, rng)])
 
     def sample_outputs(
         self, parameters: Regressions, components: Integers, inputs: Floats, rng: Generator
