@@ -134,7 +134,7 @@ def run(
     try:
         for n_iter, (log_likelihood, is_last) in zip(numbers, passes, strict=False):
             progress.lower_bounds.append(log_likelihood)
-            progress.n_iter, progress.converged = n_iter, is_last
+            progress.n_iter, progress.converged = n_iter, bool(is_last)
             if report is not None:
                 report(n_iter, log_likelihood)
             if is_last or progress.stopped:

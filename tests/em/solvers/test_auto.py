@@ -49,7 +49,7 @@ def test_passes_of_few_rows_take_turns(n_rows, n_turns):
     assert mixture.model_.n_parameters() == 104
     assert list(is_online[: n_turns * len(turn)]) == n_turns * turn
     assert not is_online[n_turns * len(turn) :].any()
-    assert mixture.converged_
+    assert mixture.converged_ is True
 
 
 N_TURNS = 6 * (8 + 5)
@@ -99,7 +99,7 @@ def test_another_start_goes_on_where_the_better_one_fails(n_failures, monkeypatc
     tried = steps[:N_TURNS], steps[N_TURNS : 2 * N_TURNS]
     tried = sorted(tried, key=lambda own: -own[-1].log_likelihood)
     assert list(mixture.history_)[:N_TURNS] == tried[n_failures]
-    assert mixture.converged_
+    assert mixture.converged_ is True
 
 
 def test_both_starts_take_all_passes_where_these_are_few():
@@ -168,7 +168,7 @@ def test_turns_that_fail_are_counted():
     assert 0 < np.isfinite([step.eta for step in history]).sum() < 6 * 8
     assert np.diff([step.n_rows for step in history]).min() > 0
     assert mixture.n_steps_ == len(history) and mixture.n_iter_ == len(mixture.lower_bounds_)
-    assert mixture.converged_
+    assert mixture.converged_ is True
 
 
 @pytest.mark.parametrize("n_before", [0, 20, 100])
