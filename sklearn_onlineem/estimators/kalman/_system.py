@@ -26,8 +26,7 @@ from sklearn_onlineem.models.kalman.linear_dynamical import (
     LinearDynamicalStatistics,
     Varying,
     checked_array,
-    diffuse_variables,
-    without_infinite,
+    split_infinite,
 )
 from sklearn_onlineem.models.kalman.regression import Regression
 from sklearn_onlineem.structure import assembled
@@ -139,7 +138,7 @@ class System:
     def check_units(self, known):
         """Refuse diffuse states whose units are learnt: their likelihood has no maximum."""
         start = known.get("initial_state_covariance", np.zeros((0, 0)))
-        diffuse = diffuse_variables("initial_state_covariance", start)
+        diffuse = split_infinite(start)[1]
         if diffuse is None:
             return
         k, has_unit = len(start), ~diffuse
@@ -364,8 +363,7 @@ class System:
     def model(self, arrays, floor):
         """Return the model of arrays, with a floor of the variances of rows."""
         varying = {name: arrays[name] for name in varying_names(arrays)}
-        start = arrays["initial_state_covariance"]
-        known = without_infinite("initial_state_covariance", start)
+        known, diffuse = split_infinite(arrays["initial_state_covariance"])
         arrays = {**arrays, "initial_state_covariance": known}
         arrays |= {name: np.zeros_like(array[0]) for name, array in varying.items()}
         parts, shapes = {}, (Full(), *(SHAPES[kind] for kind in self.noise_types.values()))
@@ -385,8 +383,7 @@ class System:
                 least = np.repeat(1e-3 * self.relative_floor * variance, own)
             parts[part] = Regression(LinearGaussian(shape, least), AffineGaussian.single(**values))
         parts["varying"] = Varying(**varying) if varying else None
-        parts["diffuse"] = diffuse_variables("initial_state_covariance", start)
-        return self.learning(LinearDynamicalModel(**parts))
+        return self.learning(LinearDynamicalModel(**parts, diffuse=diffuse))
 
 
 def system_prior(prior, model):

@@ -21,7 +21,7 @@ from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 from sklearn_onlineem.families.linear_gaussian import square_roots
 from sklearn_onlineem.models.kalman._filter import LinearDynamicalStatistics, Prepared, SharedGains
 from sklearn_onlineem.models.kalman._partial_regression import independent_variances
-from sklearn_onlineem.models.kalman._varying import expected_moments, known_of
+from sklearn_onlineem.models.kalman._varying import at, expected_moments, known_of
 from sklearn_onlineem.statistics import Moments
 
 # Share of the largest singular value, below which others are rounding.
@@ -60,12 +60,6 @@ class Opening:
         self._X = data.X[self.first_rows].astype(np.float64, copy=False)
         self._seen = ~np.isnan(self._X[0])
 
-    def _of(self, name, t):
-        """Return an array of a row, or of several; what all share is without an axis for them."""
-        if name in self._arrays:
-            return self._arrays[name][t]
-        return _shared(self.model, name)
-
     @cached_property
     def _paths(self):
         """Means m_t (n, k) and maps M_t (n, k, u) of the states, with d last."""
@@ -78,7 +72,7 @@ class Opening:
         means[0], maps[0, :, :n_first] = model.initial.offset, first
         maps[0, :, maps.shape[2] - q :] = np.eye(k)[:, model.diffuse]
         before = np.arange(n - 1)
-        A, b = (self._of(f"transition_{what}", before) for what in ("matrices", "offsets"))
+        A, b = (at(self._arrays, f"transition_{what}", before) for what in ("matrices", "offsets"))
         A = A if A.ndim == 3 else [A] * (n - 1)
         for t, begin in zip(before, n_first + before * n_noise, strict=True):
             maps[t + 1] = A[t] @ maps[t]
@@ -100,13 +94,13 @@ class Opening:
         values = np.empty((self._n, counts[-1]))
         for seen in {row.tobytes(): row for row in self._seen if row.any()}.values():
             rows = np.flatnonzero((self._seen == seen).all(axis=1))
-            C = self._of("observation_matrices", rows)[..., seen, :]
+            C = at(self._arrays, "observation_matrices", rows)[..., seen, :]
             root = np.linalg.cholesky(R[np.ix_(seen, seen)])
             inverse = lapack.dtrtri(root, lower=1)[0]
             places = counts[rows][:, None] + np.arange(len(root))
             coefficients[places] = inverse @ (C @ maps[rows])
             expected = (C @ means[rows][:, :, None])[..., 0]
-            expected = expected + self._of("observation_offsets", rows)[..., seen]
+            expected = expected + at(self._arrays, "observation_offsets", rows)[..., seen]
             values[:, places] = (self._X[:, rows][:, :, seen] - expected) @ inverse.T
             logs[rows] = 2.0 * np.log(root.diagonal()).sum()
         return coefficients, values, logs, counts
@@ -202,7 +196,7 @@ class Opening:
 
         None: it has to be smoothed row by row.
         """
-        if self._arrays or not self.goes_on:
+        if not (self.model.has_one_system and self.goes_on):
             return None
         (rest, padded), n_threads = self._rest, self._data.n_threads
         if self._n == 1:
@@ -251,7 +245,9 @@ class Opening:
         means, maps = self._paths
         found = []
         for t in range(self.n_rows):
-            C, offset = (self._of(f"observation_{what}", t) for what in ("matrices", "offsets"))
+            C, offset = (
+                at(self._arrays, f"observation_{what}", t) for what in ("matrices", "offsets")
+            )
             moments = self._posteriors[t][:3]
             expected, covariance = _moments(C @ means[t] + offset, C @ maps[t], *moments)
             found.append((expected, covariance + self.model.emissions.covariance))
@@ -311,7 +307,9 @@ class Opening:
         X, R = self._X.copy(), self.model.emissions.covariance
         for t, seen in enumerate(self._seen):
             if not seen.all():
-                C, offset = (self._of(f"observation_{what}", t) for what in ("matrices", "offsets"))
+                C, offset = (
+                    at(self._arrays, f"observation_{what}", t) for what in ("matrices", "offsets")
+                )
                 expected = means[:, t] @ C.T + offset
                 rest = np.linalg.solve(R[np.ix_(seen, seen)], (X[:, t] - expected)[:, seen].T)
                 X[:, t, ~seen] = expected[:, ~seen] + (R[np.ix_(~seen, seen)] @ rest).T
@@ -320,12 +318,6 @@ class Opening:
 
 def refuse_undetermined():
     raise ValueError(f"the rows {_UNDETERMINED}: begin with more of them.")
-
-
-def _shared(model, name):
-    """Return an array that all rows share; without columns of inputs."""
-    part = model.transitions if name.startswith("transition") else model.emissions
-    return part.matrix[:, : model.n_components] if name.endswith("matrices") else part.offset
 
 
 def inferred(model, data, name, wanted):
@@ -384,8 +376,8 @@ def _reach(model, known, seen):
     A, C = (f"{what}_matrices" for what in ("transition", "observation"))
     for t in range(n):
         if t:
-            paths = (arrays[A][t - 1] if A in arrays else _shared(model, A)) @ paths
-        rows.append((arrays[C][t] if C in arrays else _shared(model, C))[seen[t]] @ paths)
+            paths = at(arrays, A, t - 1) @ paths
+        rows.append(at(arrays, C, t)[seen[t]] @ paths)
         n_values += int(seen[t].sum())
         if n_values >= paths.shape[1] and seen[t].any():
             together = np.concatenate(rows)
@@ -408,7 +400,7 @@ def evidence(model, data):
 
 def _has_independent_noise(model):
     """Return whether all noise is independent, and at most it and transitions are learnt."""
-    if model.n_inputs or model.varying is not None or model.initial.learnt:
+    if not model.has_one_system or model.initial.learnt:
         return False
     for part in (model.transitions, model.emissions):
         is_apart = np.count_nonzero(part.covariance) == np.count_nonzero(part.covariance.diagonal())
@@ -458,9 +450,10 @@ def _with_equal_gaps(model, data):
 def task_of_noise(model):
     """Return what kernels know of a system beside its rows, and its variances."""
     first, moves, emissions = model._regressions
-    system = model._A, moves.offset, emissions.matrix, emissions.offset
     start = (first.offset, first.covariance), np.flatnonzero(_free_of(model))
-    return (system, *start), np.append(moves.covariance.diagonal(), emissions.covariance.diagonal())
+    return (tuple(model.shared.values()), *start), np.append(
+        moves.covariance.diagonal(), emissions.covariance.diagonal()
+    )
 
 
 def _evidence_of_noise(model, X, n_seen, missing):

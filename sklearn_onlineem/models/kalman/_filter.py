@@ -126,37 +126,33 @@ def _row_moments(X, n_threads):
 class Padded:
     """Arrays of a model, with its k states padded with zeros to whole vectors.
 
-    `of_rows` has those that rows of data do not share, by names of pykalman.
+    `arrays` are those of each row, as `Known.of_filter` returns them; None: rows share all.
     """
 
-    def __init__(self, model, of_rows=None):
+    def __init__(self, model, arrays=None):
         self.k, self.d = model.n_components, model.n_features
         self.width = _kalman.width(self.k)
         # Not the model, which has this one.
-        self._moves, self._emissions = model.transitions, model.emissions
-        self._of_rows = of_rows or {}
+        self._noise = model.transitions.covariance, model.emissions.covariance
+        self._arrays, self._varies = arrays or model.shared, arrays is not None
 
     @cached_property
     def transitions(self):
-        transitions, b = self._moves, self._of_rows.get("transition_offsets")
-        A = self._of_rows.get("transition_matrices", transitions.matrix[:, : self.k])
+        A, b = (self._arrays[f"transition_{what}"] for what in ("matrices", "offsets"))
         A = self._square(A)
-        b = self._padded(transitions.offset if b is None else b)
-        return A, np.ascontiguousarray(A.mT), b, self._square(transitions.covariance)
+        return A, np.ascontiguousarray(A.mT), self._padded(b), self._square(self._noise[0])
 
     @cached_property
     def system(self):
-        emissions, of_rows = self._emissions, self._of_rows
-        C = self._padded(of_rows.get("observation_matrices", emissions.matrix[:, : self.k]))
-        offset = np.ascontiguousarray(of_rows.get("observation_offsets", emissions.offset))
-        return *self.transitions, C, offset, emissions.covariance
+        C, offset = (self._arrays[f"observation_{what}"] for what in ("matrices", "offsets"))
+        return *self.transitions, self._padded(C), np.ascontiguousarray(offset), self._noise[1]
 
     def filtered(self, sequences, n_threads, *, predicted=False, filtered=False):
         """Return moments before each row and given it, if wanted, and log densities of rows."""
         n_rows = len(sequences.X)
         moments = [*self._allocate(n_rows, predicted), *self._allocate(n_rows, filtered)]
         log_densities, arguments = np.empty(n_rows), self._arguments(sequences)
-        parts = None if predicted or filtered or self._of_rows else self._batched(sequences)
+        parts = None if predicted or filtered or self._varies else self._batched(sequences)
         if parts is None or not self._in_batches(
             parts, *arguments, False, n_threads, log_densities
         ):

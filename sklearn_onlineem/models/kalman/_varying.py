@@ -81,16 +81,22 @@ class Known(NamedTuple):
         return Known(arrays, self.left[rows], self.now[rows])
 
     def of_filter(self, model):
-        """Return the arrays of rows, by name, with what inputs add to offsets."""
-        if not model.n_inputs:
-            return self.arrays
-        b = self.arrays.get("transition_offsets", model.transitions.offset)
-        d = self.arrays.get("observation_offsets", model.emissions.offset)
-        B, D = (
-            part.matrix[:, model.n_components :] for part in (model.transitions, model.emissions)
-        )
-        moved, read = b + self.left @ B.T, d + self.now @ D.T
-        return {**self.arrays, "transition_offsets": moved, "observation_offsets": read}
+        """Return arrays by name, of all rows or of each, with what inputs add to offsets."""
+        found = {**model.shared, **self.arrays}
+        if model.n_inputs:
+            B, D = (
+                part.matrix[:, model.n_components :]
+                for part in (model.transitions, model.emissions)
+            )
+            found["transition_offsets"] = found["transition_offsets"] + self.left @ B.T
+            found["observation_offsets"] = found["observation_offsets"] + self.now @ D.T
+        return found
+
+
+def at(arrays, name, rows):
+    """Return an array of a row, or of several; what all share is without an axis for them."""
+    array = arrays[name]
+    return array[rows] if array.ndim > 1 + name.endswith("matrices") else array
 
 
 def known_of(model, data):

@@ -50,6 +50,7 @@ from sklearn_onlineem.models.kalman._partial_regression import (
 )
 from sklearn_onlineem.models.kalman._varying import (
     Varying,
+    at,
     expected_moments,
     known_of,
     n_inputs_of,
@@ -121,13 +122,13 @@ def checked_array(name, values, shape, label=None):
         values = np.array(values, ndmin=len(shape))
     if not name.endswith("covariance"):
         return finite_start(label, values, shape)
-    is_infinite = diffuse_variables(name, values)
-    if is_infinite is not None:
-        apart = is_infinite | is_infinite[:, None]
-        if values[apart & ~np.diag(is_infinite)].any():
-            raise ValueError(f"{label} must be 0 beside variances that are infinite.")
-        found = checked_array(name, np.where(apart, 0.0, values), shape, label)
-        return found + np.diag(np.where(is_infinite, np.inf, 0.0))
+    if name == "initial_state_covariance" and values.ndim == 2:
+        rest, is_infinite = split_infinite(values)
+        if is_infinite is not None:
+            if rest[is_infinite].any() or rest[:, is_infinite].any():
+                raise ValueError(f"{label} must be 0 beside variances that are infinite.")
+            found = checked_array(name, rest, shape, label)
+            return found + np.diag(np.where(is_infinite, np.inf, 0.0))
     values = finite_start(label, values, shape, LARGEST_SQUARE)
     scale = np.abs(values).max(initial=0.0)
     is_definite = lapack.dpotrf(values)[1] == 0
@@ -139,19 +140,14 @@ def checked_array(name, values, shape, label=None):
     return values
 
 
-def diffuse_variables(name, values):
-    """Return which variables of a start have infinite variances in an array, or None if none."""
-    if name != "initial_state_covariance" or values.ndim != 2 or not (values == np.inf).any():
-        return None
-    is_infinite = values.diagonal() == np.inf
-    return is_infinite if is_infinite.any() else None
-
-
-def without_infinite(name, values):
-    """Return an array with 0 for the infinite variances of a start."""
-    return (
-        values if diffuse_variables(name, values) is None else np.where(values == np.inf, 0, values)
-    )
+def split_infinite(covariance):
+    """Return a covariance with 0 for infinite variances, and which these are, or None."""
+    is_infinite = covariance.diagonal() == np.inf
+    if not is_infinite.any():
+        return covariance, None
+    rest = covariance.copy()
+    rest[is_infinite, is_infinite] = 0.0
+    return rest, is_infinite
 
 
 def _part(name, field):
@@ -168,7 +164,9 @@ def _part(name, field):
 
     def put(model, values):
         values = checked_array(name, values, values.shape, f"{name}_")
-        regression, varying = getattr(model, field.part), model.varying
+        regression, varying, changed = getattr(model, field.part), model.varying, {}
+        if is_start:
+            values, changed["diffuse"] = split_infinite(values)
         is_varying = values.ndim > len(field.axes)
         if name in VARYING:
             given = {**(varying.given if varying else {}), name: values if is_varying else None}
@@ -176,11 +174,9 @@ def _part(name, field):
         if is_varying:
             values = np.zeros_like(values[0])
         array = fixed(model).copy()
-        array[field.place(model.n_components)] = without_infinite(name, values)
+        array[field.place(model.n_components)] = values
         parameters = replace(regression.parameters, **{field.learnt: array[None]})
-        changed = {field.part: replace(regression, parameters=parameters)}
-        if is_start:
-            changed["diffuse"] = diffuse_variables(name, values)
+        changed[field.part] = replace(regression, parameters=parameters)
         return replace(model, **changed, varying=varying if varying and varying.given else None)
 
     def axes(values):
@@ -662,9 +658,17 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         return self.emissions.parameters.matrix.shape[2] - self.n_components
 
     @property
-    def _A(self):
-        """Matrix of the transitions, without columns of inputs."""
-        return np.ascontiguousarray(self.transitions.matrix[:, : self.n_components])
+    def has_one_system(self) -> bool:
+        """Whether all rows share all arrays."""
+        return self.varying is None and not self.n_inputs
+
+    @cached_property
+    def shared(self) -> dict[str, Floats]:
+        """Arrays that rows share, where none vary, by name; without columns of inputs."""
+        k, moves, reading = self.n_components, self.transitions, self.emissions
+        A, C = moves.matrix[:, :k], reading.matrix[:, :k]
+        arrays = np.ascontiguousarray(A), moves.offset, np.ascontiguousarray(C), reading.offset
+        return dict(zip(VARYING, arrays, strict=True))
 
     @property
     def _regressions(self):
@@ -704,7 +708,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def _is_plain(self, data):
         """Return whether nothing is known of rows, and starts are not diffuse."""
-        return self.varying is None and not self.n_inputs and not self._starts_diffuse(data)
+        return self.has_one_system and not self._starts_diffuse(data)
 
     def _sums(self, data, rng, log_likelihoods):
         """Return sums of statistics and log-likelihoods; fill in log-likelihoods of rows."""
@@ -784,7 +788,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def _states_if_far(self, data):
         """Return moments of states of data if a row is as far off as of a new level, or None."""
-        if not self.emissions.learns("offset") or self.varying is not None or self.n_inputs:
+        if not self.emissions.learns("offset") or not self.has_one_system:
             return None
         # Not those after the state before, which the last rows of that may have led astray.
         states = self._inputs(data.length_distribution)[2]
@@ -820,7 +824,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     @cached_property
     def _growth(self):
         """The spectral radius of the transitions, at least 1."""
-        A = self._A
+        A = self.shared["transition_matrices"]
         if _kalman.forgetting_steps(A) > 0:
             return 1.0
         return max(1.0, float(np.abs(np.linalg.eigvals(A)).max()))
@@ -926,7 +930,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     @property
     def _observability(self):
-        blocks, A = [self.emissions.matrix[:, : self.n_components]], self._A
+        A, _, C, _ = self.shared.values()
+        blocks = [C]
         for _ in range(self.n_components - 1):
             blocks.append(blocks[-1] @ A)
         return np.concatenate(blocks)
@@ -1007,11 +1012,10 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def _of_emissions(self, data, means, covariances, rows=slice(None)):
         """Return moments of rows, from those of their states."""
-        if self.varying is None and not self.n_inputs:
+        if self.has_one_system:
             return self.emissions.predicted(means, covariances)
         here = known_of(self, data).of(rows).of_filter(self)
-        C = here.get("observation_matrices", self.emissions.matrix[:, : self.n_components])
-        offset = here.get("observation_offsets", self.emissions.offset)
+        C, offset = here["observation_matrices"], here["observation_offsets"]
         expected = (C @ means[:, :, None])[:, :, 0] + offset
         return expected, C @ covariances @ C.mT + self.emissions.covariance
 
@@ -1156,7 +1160,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         return Padded(self)
 
     def _with_arrays(self, arrays):
-        return Padded(self, arrays) if arrays else self._padded
+        return self._padded if self.has_one_system else Padded(self, arrays)
 
     def _outputs(self, data):
         return data.outputs if self.n_inputs else data
@@ -1164,7 +1168,7 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def _prepared(self, data):
         """Return sequences with the arrays of the system, and what is known of their rows."""
         piece = prepared(self._outputs(data), self._first)
-        if self.varying is None and not self.n_inputs:
+        if self.has_one_system:
             return piece, self._padded, None
         # The last row, whose transition leads to the first one, stands for the state before.
         known = known_of(self, data).of(np.arange(-piece.n_lead, data.n_rows))
@@ -1189,26 +1193,17 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         now = self.initial.sample(np.empty((n, 0)), rng)
         blank = Rows.unchecked(np.empty((offsets[-1], self.n_features)))
         rows = like if self.n_inputs else Sequences.unchecked(blank, offsets)
-        known = known_of(self, rows)
-        A, b, C, d = (known.arrays.get(name) for name in VARYING)
+        here = known_of(self, rows).of_filter(self)
         with np.errstate(over="ignore", invalid="ignore"):
             for t in range(lengths.max(initial=0)):
                 alive = lengths > t
                 places = offsets[:-1][alive] + t
                 if t:
-                    before = now[alive]
-                    left = np.hstack([before, known.left[places - 1]])
-                    now[alive] = self.transitions.sample(left, rng)
-                    if A is not None:
-                        now[alive] += (A[places - 1] @ before[:, :, None])[:, :, 0]
-                    if b is not None:
-                        now[alive] += b[places - 1]
+                    now[alive] = _sampled(
+                        self.transitions, "transition", here, places - 1, now[alive], rng
+                    )
                 states[places] = now[alive]
-            X = self.emissions.sample(np.hstack([states, known.now]), rng)
-            if C is not None:
-                X += (C @ states[:, :, None])[:, :, 0]
-            if d is not None:
-                X += d
+            X = _sampled(self.emissions, "observation", here, slice(None), states, rng)
         if self.n_inputs:
             X = np.hstack([like.X[:, : like.n_inputs], X])
             data = like.with_rows(Rows(X), offsets)
@@ -1216,6 +1211,14 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
             data = Sequences(Rows(X), offsets)
         _check_finite((states, X), offsets)
         return data, states
+
+
+def _sampled(regression, name, arrays, rows, states, rng):
+    """Draw what transitions or emissions of some rows make of their states."""
+    B, c = (at(arrays, f"{name}_{what}", rows) for what in ("matrices", "offsets"))
+    root = regression.parameters.roots[0]
+    expected = (B @ states[:, :, None])[:, :, 0] + c
+    return expected + rng.standard_normal(expected.shape) @ root.T
 
 
 def _check_finite(moments, offsets, of=""):
