@@ -285,7 +285,7 @@ def dynamical_objects(model, data, evidence):
         "row": data.X[0, 2 * m :], "inputs": known[0] if m else None,
         "forecast.inputs": future[0] if m else None, "future": future if m else None,
         "ahead.inputs": (known[0], future[0]) if m else None, "sequences": data, "n_inputs": 2 * m,
-        "model": model, "states": (np.zeros((1, k)), np.eye(k)[None]), "mean": np.zeros(k),
+        "model": model, "state": (np.zeros(k), np.eye(k)), "mean": np.zeros(k),
         "covariance": np.eye(k), "before": (np.zeros(k), np.eye(k)),
     }  # fmt: skip
     return [MomentFilter(model), data.length_distribution], values
