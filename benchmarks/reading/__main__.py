@@ -32,7 +32,7 @@ from sklearn_onlineem.estimators.base import OnlineEM
 # With Python 3.11; its successors run comprehensions in place, which makes fewer functions. A fit
 # ends by a certificate, for which it needs coordinates: 79 functions in 4 files.
 LIMITS = {
-    "GaussianHMM.fit, functions": 307,
+    "GaussianHMM.fit, functions": 313,
     "GaussianHMM.fit, files": 42,
     "GaussianHMM.fit, depth": 19,
     "GaussianMixture.partial_fit, steady, functions": 52,
@@ -40,13 +40,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, depth": 12,
     "members of OnlineEM": 68,
     "Python files": 207,
-    "Python code": 31_464,
-    "Python docstrings": 14_730,
+    "Python code": 31_473,
+    "Python docstrings": 14_736,
     "kernel files": 56,
     "kernel code": 14_999,
     "public names": 110,
     "import circles": 0,
-    "test code": 39_991,
+    "test code": 40_017,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

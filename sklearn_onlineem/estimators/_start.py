@@ -406,7 +406,7 @@ _MOST_LABELLED_ROWS = 1 << 10
 # Rows and passes of EM in which starts are compared, and the gain in nats per row for which the
 # first one is given up; chosen by benchmarks/real_data/starts.py. With fewer rows than 20 for each
 # component a higher likelihood says little. Passes end where the likelihood changes by less.
-_COMPARED_ROWS, _COMPARED_PASSES, _LEAST_GAIN, _FEWEST_ROWS = 1 << 12, 10, 1e-3, 20
+_COMPARED_ROWS, _COMPARED_PASSES, LEAST_GAIN, _FEWEST_ROWS = 1 << 12, 10, 1e-3, 20
 _SETTLED = 1e-9
 # From so many columns on k-means takes no time beside the M-step of full covariances, and has three
 # starts where rows are few.
@@ -679,7 +679,7 @@ def _k_means(family, rows, n_components, rng, likelihood_of):
         k = min(n_components, _MANY_COMPONENTS)
         best_to, best = likeliest(
             [(to, clusters(to(few.X), few.sample_weight, k)) for to in maps],
-            lambda start: likelihood_of(few, start[1].labels_, k), _LEAST_GAIN,
+            lambda start: likelihood_of(few, start[1].labels_, k), LEAST_GAIN,
         )  # fmt: skip
     if best is not None and few is rows and n_components == k:
         return best.labels_
@@ -715,7 +715,7 @@ def _k_means_plus_plus(family, rows, n_components, rng, likelihood_of):
         return likelihood_of(rows[few], labels[few], n_components)
 
     few = slice(None) if len(maps) == 1 else some_of(np.arange(len(rows)), _COMPARED_ROWS, rng)
-    return likeliest(starts, likelihood_of_few, _LEAST_GAIN)
+    return likeliest(starts, likelihood_of_few, LEAST_GAIN)
 
 
 def _random(family, rows, n_components, rng, likelihood_of):

@@ -21,6 +21,7 @@ from sklearn_onlineem.em.stages.outliers import without_outliers
 from sklearn_onlineem.em.state import History
 from sklearn_onlineem.estimators._known import KnownModel, known_model, not_fitted
 from sklearn_onlineem.estimators._labels import numbered_by_labels
+from sklearn_onlineem.estimators._start import LEAST_GAIN
 from sklearn_onlineem.estimators._stream_start import StreamStarts
 from sklearn_onlineem.estimators.fitted import RELEARNT, Fitted, FittedState, commit, structure_of
 from sklearn_onlineem.estimators.learning import (
@@ -131,8 +132,7 @@ class OnlineEM(
                     progress, plan = begun(initialiser.model)
                     another = partial(begun, initialiser.another)
                 if n_starts == "auto":
-                    n_first = solver.trial_passes(progress.state, data, plan)
-                    n_starts = 1 if n_first is None else 2
+                    n_starts, n_first = solver.trial(progress.state, data, plan) or (1, None)
                 starts, tasks = (n_starts, n_first), None
                 if not vars(self).keys().isdisjoint(TASKED):
                     tasks = FitTasks(self, X, y, attributes, starts, plan.max_iter)
@@ -211,7 +211,7 @@ def _solved(estimator, solver, first, another, data, starts, tasks):
     """Return the progress of a fit from the best of its starts, at the end.
 
     `starts` are their number, and the passes after which they are compared, and the best goes on;
-    None: at their end.
+    None: at their end. The first one is given up then for those that gain more than a little.
     """
     (n_starts, n_first), most, tried = starts, first[1].max_iter, []
     report = partial(report_pass, estimator) if estimator.verbose else None
@@ -224,6 +224,9 @@ def _solved(estimator, solver, first, another, data, starts, tasks):
             passes = passes if tasks is None else tasks.observed(passes, progress)
             run(islice(passes, n_first), progress, most, report)
             score = solver.score(progress, data) if n_starts > 1 else 0.0
+            if number > 1 and n_first is not None:
+                # Starts that differ by little may only have other numbers of components.
+                score -= LEAST_GAIN * data.row_weight / data.total_weight
             # The best, and one to go on with if that fails.
             tried.append((score, progress, passes))
             tried = sorted(tried, key=itemgetter(0), reverse=True)[:2]

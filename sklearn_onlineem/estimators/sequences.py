@@ -123,10 +123,7 @@ class SequenceEstimator(
         of all, so that a pass takes 20 to 50 steps, and at least 10.
     n_init : int, default=1
         Number of starts of `fit`; the best result is kept. The first is as with one start, the
-        others draw at random what is not given. Of a hidden Markov model, this is the chain, which
-        may tend to stay in its states, and the rows that emissions start from, even with
-        ``init="k-means"``; of symbols, the transitions alone. Of a Kalman filter, it is the
-        states, as with ``init="random"``.
+        others draw states at random, as with ``init="random"``.
 
     Attributes
     ----------

@@ -87,8 +87,8 @@ class Adaptive(Solver):
         check_bool("skips_outliers", self.skips_outliers)
         self.stream_stages()  # It checks the numbers.
 
-    def trial_passes(self, state: State, data: Batch, plan: Plan) -> int | None:
-        return Auto().trial_passes(state, data, _plan_of_fit(state, plan))
+    def trial(self, state: State, data: Batch, plan: Plan) -> tuple[int, int] | None:
+        return Auto().trial(state, data, _plan_of_fit(state, plan))
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         yield from Auto().passes(progress, data, _plan_of_fit(progress.state, plan))

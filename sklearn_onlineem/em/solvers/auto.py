@@ -20,6 +20,8 @@ from sklearn_onlineem.models.capabilities import SplitsAndMerges
 
 # Chosen by benchmarks/real_data/split_merge.py (benchmarks/README.md); what they are is told below.
 _COMPONENTS, _MANY_ROWS, _FEW_VALUES, _TURNS, _BATCHES = 5, 16_000, 10, 6, 8
+# ... by benchmarks/real_data/chain_starts.py, for hidden Markov models.
+_STATES, _STARTS, _PASSES = 3, 3, 20
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,9 @@ class Auto(Solver):
     16,000 rows there are two starts, and the likelier one after the turns goes on. With more
     parameters than rows there are no steps, and the number of values alone decides on turns.
 
+    Hidden Markov models of at least 3 states have three starts, and the likeliest after 20 passes
+    goes on.
+
     There is one start, and neither steps nor turns, with more parameters than values; where
     components have their places, by start values, labels, a learnt prior, or the model that a fit
     continues; with priors that remove components; and with ``tol=0``. Data of one batch, and fits
@@ -43,8 +48,8 @@ class Auto(Solver):
     online_passes : int, default=1
         Passes in mini-batches before batch EM, at least 1.
     split_merge : bool, default=True
-        Whether components may be split and merged, passes may take turns, and few rows take two
-        starts.
+        Whether components may be split and merged, passes may take turns, and several starts may be
+        tried.
 
     Examples
     --------
@@ -71,7 +76,8 @@ class Auto(Solver):
             return
         start, n, is_new = progress.state, len(data), plan.bound_before == -math.inf
         steps_pay = takes_turns = False
-        if is_new and self._may_split_and_merge(start, data, plan):
+        is_mixture = isinstance(start.model, SplitsAndMerges)
+        if is_new and is_mixture and self._may_move(start, data, plan):
             n_parameters = start.model.n_parameters()
             steps_pay = 0 < n_parameters <= n
             takes_turns = steps_pay and n < _MANY_ROWS
@@ -96,21 +102,24 @@ class Auto(Solver):
             progress.state = progress.state._replace(model=start.model)
             yield from climbs(progress, data, plan)
 
-    def trial_passes(self, state: State, data: Observations, plan: Plan) -> int | None:
-        is_open = len(data) < _MANY_ROWS and not plan.rate_is_chosen and plan.max_iter != 0
-        if is_open and self._may_split_and_merge(state, data, plan):
-            return _TURNS * (self.online_passes + PASSES)
-        return None
+    def trial(self, state: State, data: Observations, plan: Plan) -> tuple[int, int] | None:
+        if plan.rate_is_chosen or plan.max_iter == 0 or not self._may_move(state, data, plan):
+            return None
+        if not isinstance(state.model, SplitsAndMerges):
+            return _STARTS, _PASSES
+        return (2, _TURNS * (self.online_passes + PASSES)) if len(data) < _MANY_ROWS else None
 
-    def _may_split_and_merge(self, state, data, plan):
-        """Return whether the components of a fit are several, and have no places of their own."""
-        model = state.model
-        if not isinstance(model, SplitsAndMerges) or model.n_components < _COMPONENTS:
+    def _may_move(self, state, data, plan):
+        """Return whether components are several, with values enough and no places of their own."""
+        model, is_mixture = state.model, isinstance(state.model, SplitsAndMerges)
+        if model.n_components < (_COMPONENTS if is_mixture else _STATES):
             return False
-        if model.n_parameters() > len(data) * data.n_features:
+        if model.n_parameters() > data.n_rows * data.n_features:
             return False
         try:
-            model.check_split_merge(state.prior, data, fixed=True)
+            if is_mixture:
+                model.check_split_merge(state.prior, data, fixed=True)
         except ours(ValueError):
             return False
-        return self.split_merge and not plan.start_is_given and plan.stopping().tol > 0.0
+        is_free = self.split_merge and not plan.start_is_given and plan.stopping().tol > 0.0
+        return is_free and (is_mixture or data.labels is None)

@@ -283,8 +283,8 @@ class Solver(Settings, ABC):
             return self.finished(progress.state).model.e_step(data)[1]
         return progress.lower_bounds[-1]
 
-    def trial_passes(self, state: State, data: Batch, plan: Plan) -> int | None:
-        """Return after how many passes the better of two starts goes on; None: one is enough.
+    def trial(self, state: State, data: Batch, plan: Plan) -> tuple[int, int] | None:
+        """Return how many starts to try, and for how many passes; None: one is enough.
 
         Parameters
         ----------

@@ -33,7 +33,7 @@ from sklearn_onlineem.estimators.hidden_markov._start import (
     excess,
     segment_durations,
 )
-from sklearn_onlineem.estimators.parameters import COUNT, POSITIVE, estimator, parameter
+from sklearn_onlineem.estimators.parameters import AUTO, COUNT, POSITIVE, estimator, parameter
 from sklearn_onlineem.estimators.sequences import (
     SequenceEstimator,
     is_one,
@@ -77,6 +77,12 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     left_censored : bool, default=False
         With `durations`, whether sequences begin within a segment, at any of its rows. Otherwise
         they begin with a new segment.
+    n_init : int or "auto", default="auto"
+        Number of starts of `fit`; the best result is kept. "auto": three for several states, and
+        the best goes on after some passes, see :class:`~sklearn_onlineem.em.Auto`; else one. The
+        first is as with one start. Others draw at random what is not given: the chain, which may
+        tend to stay in its states, and the rows that emissions start from, even with
+        ``init="k-means"``; of symbols, the transitions alone.
     durationprob_init : array-like of shape (n_components, max_duration), default=None
         Probabilities of durations of 1, 2, ... rows to begin with, rows adding up to 1, or of which
         the distributions of `durations` that fit them best are the start. Zeros stay zero with
@@ -130,6 +136,7 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
     """
 
     n_components: int = parameter(default=1, valid=[COUNT], structural=True, kw_only=False)
+    n_init: int | str = parameter(default="auto", valid=[COUNT, AUTO])
     termination: str = parameter(
         default="given_length", valid=[StrOptions(set(TERMINATIONS))], structural=True
     )

@@ -12,6 +12,7 @@ from sklearn_onlineem._checks import above, relative_shares, require, shares
 from sklearn_onlineem._python import ours
 from sklearn_onlineem.estimators._known import learnt_parts, with_start_values
 from sklearn_onlineem.estimators._start import (
+    LEAST_GAIN,
     STARTS,
     ClusterInitialiser,
     climbed,
@@ -27,9 +28,9 @@ from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
 from sklearn_onlineem.models.hidden_markov.semi_markov import HiddenSemiMarkovModel, check_moves
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
-# Passes of EM in which starts are compared, the gain in nats per row for which the first one is
-# given up, and rows from which parts of states are told, in pieces of successive ones.
-_PASSES, _LEAST_GAIN, _MOST_ROWS, _PIECE = 10, 1e-3, 1 << 16, 1 << 10
+# Passes of EM in which starts are compared, and rows from which parts of states are told, in pieces
+# of successive ones.
+_PASSES, _MOST_ROWS, _PIECE = 10, 1 << 16, 1 << 10
 
 TERMINATIONS = {
     "given_length": lambda absorbing: GivenLength(),
@@ -210,7 +211,7 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
             return model
         arguments = family, found[0], self.n_components, random_state, pseudo_rows, self.prior
         other = self._model(start_model(found[1], *arguments), data)
-        least = _LEAST_GAIN * data.row_weight / data.total_weight
+        least = LEAST_GAIN * data.row_weight / data.total_weight
 
         def likelihood_of(start):
             prior = self.prior(start.family, data.n_features)

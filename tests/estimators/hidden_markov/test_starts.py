@@ -94,3 +94,37 @@ def test_places_of_a_state_need_not_be_neighbours(hmm, unit, rng):
     X = rng.poisson(places)[:, None] * (unit if isinstance(hmm, GMMHMM) else 1.0)
     found = hmm.set_params(random_state=0).fit(X).predict(X)
     assert max(np.mean(found == states), np.mean(found != states)) > 0.98
+
+
+REGIMES = np.random.default_rng(7).normal(size=(400, 2)) + np.repeat(
+    np.random.default_rng(8).normal(scale=2.0, size=(8, 2)), 50, axis=0
+)
+PLACES = {
+    "two states": {"n_components": 2},
+    "a chain": {"transmat_init": np.full((4, 4), 0.25)},
+    "centres": {"init": REGIMES[:4]},
+    "labels": {"semi_supervised": True, "y": np.repeat([0, 1, 2, 3, -1, -1, -1, -1], 50)},
+    "a chosen rate": {"eta0": 0.5, "max_iter": 5},
+    "a number of passes": {"tol": 0.0, "max_iter": 25},
+    "more parameters than values": {"X": REGIMES[:20]},
+}
+
+
+def regimes(n_components=4, X=REGIMES, y=None, **parameters):
+    return GaussianHMM(n_components, **{"random_state": 0} | parameters).fit(X, y)
+
+
+def test_the_likeliest_of_three_starts_goes_on():
+    likelihoods = {}
+    for n_init in ("auto", 1):
+        hmms = [regimes(n_init=n_init, random_state=seed) for seed in range(8)]
+        likelihoods[n_init] = np.array([hmm.score(REGIMES) for hmm in hmms])
+    gains = likelihoods["auto"] - likelihoods[1]
+    assert gains.max() > 10.0 and gains.min() > -1.0, gains
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_one_start_is_enough_where_states_have_places(case):
+    found, alone = (regimes(**PLACES[case], n_init=n_init) for n_init in ("auto", 1))
+    np.testing.assert_array_equal(found.means_, alone.means_)
+    np.testing.assert_array_equal(found.transmat_, alone.transmat_)
