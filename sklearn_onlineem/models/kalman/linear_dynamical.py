@@ -260,11 +260,12 @@ _MOST_TIMES = 50
 _TINY = np.finfo(float).tiny
 
 
-def unseen_changes(model, sizes, told=()):
+def unseen_changes(model, sizes, told=(), counts=False):
     """Return how many changes of the states' coordinates keep all known parameters, and not others.
 
     `sizes` are the scales of the states; `told` are the learnt parameters, as (part, parameter), on
-    which a prior has information. Also returned are the learnt parameters that the changes move.
+    which a prior has information. Also returned are the learnt parameters that the changes move,
+    unless only the number `counts`.
     """
     if _is_pinned(model):
         return 0, []
@@ -274,6 +275,7 @@ def unseen_changes(model, sizes, told=()):
         sizes = joined @ sizes / joined.sum(axis=1)
     # In units in which states are of size 1.
     k, shrink, stretch = model.n_components, np.diag(1.0 / sizes), np.diag(sizes)
+    counts &= model.varying is None and np.linalg.matrix_rank(model._observability) == k
     model = model._in_coordinates(
         shrink,
         stretch,
@@ -282,13 +284,13 @@ def unseen_changes(model, sizes, told=()):
     )
     units, known, moves = np.eye(k * k + k), [], {}
     E, s = np.split(units, [k * k], axis=1)
-    for (part, what), change in _changes(model, E.reshape(-1, k, k), s).items():
+    for (part, what), change in _changes(model, E.reshape(-1, k, k), s):
         regression = getattr(model, part)
         if what not in regression.learnt or (part, what) in told:
             known.append(change)
             continue
         # What is learnt is one for all times.
-        known.append(change - change[:, :1])
+        known.append(change[:, 1:] - change[:, :1])
         change, fixed = change[:, 0], regression.fixed
         if what == "covariance":
             # Zeros off a learnt diagonal are known.
@@ -299,7 +301,13 @@ def unseen_changes(model, sizes, told=()):
             change = np.where(mask, 0.0, change)
         moves[part, what] = change
     known = [change.reshape(len(units), -1) for change in known]
-    free = null_space(np.hstack([*known, np.zeros((len(units), 1))]).T, rcond=_NONE)
+    known = [units[:, :1] * 0.0, *(change[:, change.any(axis=0)] for change in known)]
+    known = np.hstack(known)
+    if counts:
+        # Some parameter tells each change of states that can be observed.
+        values = np.linalg.svd(known, compute_uv=False)
+        return len(units) - (values > _NONE * values[0]).sum(), []
+    free = null_space(known.T, rcond=_NONE)
     moves = {name: change.reshape(len(units), -1).T @ free for name, change in moves.items()}
     moved = [name for name, move in moves.items() if np.abs(move).max(initial=0) > _NONE]
     if not moved:
@@ -317,12 +325,12 @@ def _is_pinned(model):
 
 
 def _changes(model, E, s):
-    """Return changes of parameters, by part and parameter, where states become h + E h + s.
+    """Yield changes of parameters, by part and parameter, where states become h + E h + s.
 
     Of n changes, (n, k, k) and (n, k), they are (n, T, ..): of T times where arrays vary, or one.
     """
     (n, k), m, d = s.shape, model.n_inputs, model.n_features
-    given, found = {} if model.varying is None else model.varying.given, {}
+    given = {} if model.varying is None else model.varying.given
     none, rows = ((np.zeros((n, 1, p, p)), np.zeros((n, 1, p, 1))) for p in (0, d))
     # Inputs do not change.
     E, s = np.pad(E, ((0, 0), (0, m), (0, m)))[:, None], np.pad(s, ((0, 0), (0, m)))
@@ -340,15 +348,15 @@ def _changes(model, E, s):
         else:
             units = np.append(np.ones(k), np.linalg.norm(B[0, :, k:], axis=0))[: B.shape[2]]
         B = B / np.maximum(units, _TINY)
-        half = E_y @ S / S[0].diagonal().max(initial=_TINY)
-        found[part, "matrix"] = E_y @ B - B @ E_x
-        found[part, "offset"] = (E_y @ c + s_y - B @ s_x)[..., 0]
-        found[part, "covariance"] = half + half.mT
-    if model.diffuse is not None:
-        # Of these nothing is known.
-        found["initial", "offset"][..., model.diffuse] = 0.0
-        found["initial", "covariance"][..., model.diffuse | model.diffuse[:, None]] = 0.0
-    return found
+        offsets, half = (E_y @ c + s_y - B @ s_x)[..., 0], E_y @ S
+        covariances = (half + half.mT) / S[0].diagonal().max(initial=_TINY)
+        if part == "initial" and model.diffuse is not None:
+            # Of these nothing is known.
+            offsets[..., model.diffuse] = 0.0
+            covariances[..., model.diffuse | model.diffuse[:, None]] = 0.0
+        yield (part, "matrix"), E_y @ B - B @ E_x
+        yield (part, "offset"), offsets
+        yield (part, "covariance"), covariances
 
 
 def _node(name):
@@ -856,7 +864,8 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
 
     def n_parameters(self) -> int:
         """Return the number of free learnt parameters, up to changes of the states' coordinates."""
-        return self._n_values() - int(unseen_changes(self, np.ones(self.n_components))[0])
+        units = np.ones(self.n_components)
+        return self._n_values() - int(unseen_changes(self, units, counts=True)[0])
 
     def _n_values(self):
         return sum(part.n_parameters() for part in self._regressions)
