@@ -64,7 +64,7 @@ def main():
 
 def compare(train, test, settings, n_seeds):
     """Return how far one start ends below the best, and gains and times of the others."""
-    chosen, n_rows = (auto._STARTS, auto._PASSES), len(train[0])
+    chosen, n_rows = (auto._STARTS, auto._TRIAL), len(train[0])
     fits = {
         "one": {"n_init": 1},
         **dict.fromkeys([*TRIALS, "default"], {}),
@@ -73,13 +73,13 @@ def compare(train, test, settings, n_seeds):
     scores, times = {name: [] for name in fits}, {name: [] for name in fits}
     for seed in range(n_seeds):
         for name, how in fits.items():
-            auto._STARTS, auto._PASSES = TRIALS.get(name, chosen)
+            auto._STARTS, auto._TRIAL = TRIALS.get(name, chosen)
             hmm = GaussianHMM(random_state=seed, **settings, **how)
             begun = time.process_time()
             hmm.fit(train)
             times[name].append(time.process_time() - begun)
             scores[name].append((hmm.score(train) / n_rows, hmm.score(test) / n_rows))
-    auto._STARTS, auto._PASSES = chosen
+    auto._STARTS, auto._TRIAL = chosen
     best = max(score for found in scores.values() for score, _ in found)
     one = np.mean(scores.pop("one"), axis=0)
     row, unit = [float(best - one[0])], median(times["one"])

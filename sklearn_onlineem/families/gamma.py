@@ -303,7 +303,7 @@ class Gamma(ExponentialColumns, ColumnDistributions[Floats], ConjugatePriors[Flo
         if not X.all():
             raise ValueError(
                 "Gamma data must be above 0, but there are zeros: replace them by a small number,"
-                " as GammaMixture(zero_value=1e-6) does."
+                " as gamma mixtures do with zero_value=1e-6."
             )
 
     def sufficient_statistics(self, X: Floats) -> Floats:

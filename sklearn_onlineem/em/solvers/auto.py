@@ -21,7 +21,7 @@ from sklearn_onlineem.models.capabilities import SplitsAndMerges
 # Chosen by benchmarks/real_data/split_merge.py (benchmarks/README.md); what they are is told below.
 _COMPONENTS, _MANY_ROWS, _FEW_VALUES, _TURNS, _BATCHES = 5, 16_000, 10, 6, 8
 # ... by benchmarks/real_data/chain_starts.py, for hidden Markov models.
-_STATES, _STARTS, _PASSES = 3, 3, 20
+_STATES, _STARTS, _TRIAL = 3, 3, 20
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Auto(Solver):
         if plan.rate_is_chosen or plan.max_iter == 0 or not self._may_move(state, data, plan):
             return None
         if not isinstance(state.model, SplitsAndMerges):
-            return _STARTS, _PASSES
+            return _STARTS, _TRIAL
         return (2, _TURNS * (self.online_passes + PASSES)) if len(data) < _MANY_ROWS else None
 
     def _may_move(self, state, data, plan):
