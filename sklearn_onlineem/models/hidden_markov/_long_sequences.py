@@ -33,118 +33,103 @@ _FEW_STATES = 64
 _SMALLEST_SHARE = 1e-150
 
 
-class _Half:
-    """A run along half of a sequence, whose pieces follow each other in the order of the run."""
+class _Run:
+    """A run along a sequence or half of it, whose pieces follow each other in its order.
 
-    def __init__(self, model, data, rows, is_reversed, n_piece):
+    It goes backward in time where `rows` do.
+    """
+
+    def __init__(self, model, data, rows, n_piece):
         self._model, self._data, self._rows, self._n_piece = model, data, rows, n_piece
-        self.is_reversed, self.n_pieces = is_reversed, -(-len(rows) // n_piece)
-        start, first, transmat, final = model._chain(data)
-        self.first, self.transmat = (final if is_reversed else first), transmat
+        self.is_reversed, self.n_pieces = rows.step < 0, -(-len(rows) // n_piece)
+        start, first, self.transmat, final = model._chain(data)
+        self.first = final if self.is_reversed else first
         n_kept = max(1, _KEPT_VALUES // (n_piece * len(start)))
         self._log_densities, self._first_kept = {}, self.n_pieces - n_kept
         self.predicted_by_block, self.in_doubt = [], False
 
-    def piece(self, i):
-        """Return rows of the data, and which they are; time runs backward in a reversed half."""
+    def piece(self, i, n_threads=1):
+        """Return rows of the data, in the order of the run, and which they are."""
         rows = self._rows[i * self._n_piece : (i + 1) * self._n_piece]
-        # An unobserved row 0 is in front of a sequence that continues.
-        lead = int(self._data.before is not None)
-        before = self._data.before if rows[0] == 0 and not self.is_reversed else None
-        begin, stop = (rows[-1], rows[0]) if self.is_reversed else (rows[0], rows[-1])
-        where = slice(max(begin - lead, 0), stop - lead + 1)
-        X, labels = self._data.X[where], self._data.rows.labels
-        labels = None if labels is None else labels[where]
-        if self.is_reversed:
-            X = np.ascontiguousarray(X[::-1])
-            labels = None if labels is None else np.ascontiguousarray(labels[::-1])
-        rows = Rows.unchecked(X, None, labels)
-        return self._data.with_rows(rows, np.array([0, len(X)]), before), where
+        where = slice(rows.start, rows.stop, rows.step)
+        X, labels = np.ascontiguousarray(self._data.X[where]), self._data.labels
+        labels = None if labels is None else np.ascontiguousarray(labels[where])
+        rows = Rows.unchecked(X, None, labels, n_threads)
+        return self._data.with_rows(rows, np.array([0, len(X)])), where
 
     def log_densities(self, i, piece):
         found = self._log_densities.pop(i, None)
-        return self._model._log_densities(piece)[0] if found is None else found
+        return self._model._log_densities(piece) if found is None else found
 
     def seen(self, i, row_log_likelihoods):
         """Return the log densities of a piece, which may be kept for the way back."""
         piece, where = self.piece(i)
         log_densities = self.log_densities(i, piece)
         if row_log_likelihoods is not None:
-            out = row_log_likelihoods[where]
-            self._model._best_of_rows(piece, log_densities, out[::-1] if self.is_reversed else out)
+            self._model._best_of_rows(piece, log_densities, row_log_likelihoods[where])
         if i >= self._first_kept:
             self._log_densities[i] = log_densities
         return log_densities
 
 
-def _forward(kernels, halves, row_log_likelihoods=None):
-    """Return log-likelihoods of halves, and filtered states at their ends; NaN if logs are needed.
+def _forward(kernels, runs, row_log_likelihoods=None):
+    """Return log-likelihoods of runs, and filtered states at their ends.
 
-    If a half is `in_doubt`, they may be needed, and `_backward` finds out.
+    They have as many pieces. If a run is `in_doubt`, logarithms may be needed, and `_backward`
+    finds out. All ends where a log-likelihood is minus infinity, or NaN as logarithms are needed.
     """
-    transmat, K = _in(kernels, halves[0].transmat), len(halves[0].first)
-    log_likelihoods, filtered = np.zeros(len(halves)), np.empty((len(halves), K))
-    predicted = [_in(kernels, half.first) for half in halves]
-    for half in halves:
-        half.predicted_by_block, half.in_doubt = [], False
-    for i in range(max(half.n_pieces for half in halves)):
-        going = [
-            h for h, half in enumerate(halves)
-            if i < half.n_pieces and log_likelihoods[h] > -np.inf
-        ]  # fmt: skip
-        if not going:
-            break
-        densities = [halves[h].seen(i, row_log_likelihoods) for h in going]
+    transmat, shape = _in(kernels, runs[0].transmat), (len(runs), len(runs[0].first))
+    log_likelihoods, filtered = np.zeros(len(runs)), np.empty(shape)
+    predicted = [_in(kernels, run.first) for run in runs]
+    for run in runs:
+        run.predicted_by_block, run.in_doubt = [], False
+    for i in range(runs[0].n_pieces):
+        densities = [run.seen(i, row_log_likelihoods) for run in runs]
         n_blocks = [1 - (-len(rows) // _KERNEL_ROWS) for rows in densities]
-        by_block = np.empty((sum(n_blocks), K))
+        by_block, of_pieces = np.empty((sum(n_blocks), shape[1])), np.empty(len(runs))
         parts = np.split(by_block, np.cumsum(n_blocks)[:-1])
-        for h, part in zip(going, parts, strict=True):
-            part[0] = predicted[h]
-        ends, of_pieces = np.empty((len(going), K)), np.empty(len(going))
+        for first, part in zip(predicted, parts, strict=True):
+            part[0] = first
         doubts = kernels.forward(
-            *_joined(densities), transmat, by_block, ends, of_pieces, halves[going[-1]].is_reversed
+            *_joined(densities), transmat, by_block, filtered, of_pieces, runs[-1].is_reversed
         )
-        filtered[going], log_likelihoods[going] = ends, log_likelihoods[going] + of_pieces
-        for h, part, doubt in zip(going, parts, doubts, strict=True):
-            halves[h].in_doubt |= doubt
-            halves[h].predicted_by_block.append(part)
-            predicted[h] = part[-1]
+        log_likelihoods += of_pieces
+        if not (log_likelihoods > -np.inf).all():
+            break
+        for run, part, doubt in zip(runs, parts, doubts, strict=True):
+            run.in_doubt |= doubt
+            run.predicted_by_block.append(part)
+        predicted = [part[-1] for part in parts]
     return list(zip(log_likelihoods, filtered, strict=True))
 
 
-def _backward(kernels, halves, laters, visit):
-    """Return of each half transitions, what `visit` says of its pieces, and the first posterior.
+def _backward(kernels, runs, later, visit):
+    """Return of each run transitions, what `visit` says of its pieces, and the first posterior.
 
-    None if a half needs logs.
+    None if a run needs logs.
     """
-    transmat, K = _in(kernels, halves[0].transmat), len(halves[0].first)
-    transitions, visited = np.zeros((len(halves), K, K)), [[] for _ in halves]
-    first = [None] * len(halves)
-    for i in range(max(half.n_pieces for half in halves) - 1, -1, -1):
-        going = [h for h, half in enumerate(halves) if i < half.n_pieces]
-        pieces = [halves[h].piece(i) for h in going]
+    transmat, K = _in(kernels, runs[0].transmat), len(runs[0].first)
+    transitions, visited = np.zeros((len(runs), K, K)), [[] for _ in runs]
+    is_certain = not any(run.in_doubt for run in runs)
+    for i in range(runs[0].n_pieces - 1, -1, -1):
+        pieces = [run.piece(i) for run in runs]
         posteriors, offsets = _joined(
-            [halves[h].log_densities(i, piece) for h, (piece, _) in zip(going, pieces, strict=True)]
+            [run.log_densities(i, piece) for run, (piece, _) in zip(runs, pieces, strict=True)]
         )
-        predicted, _ = _joined([halves[h].predicted_by_block[i] for h in going])
-        later, sums = laters[going], transitions[going]
-        is_reversed = halves[going[-1]].is_reversed
-        is_certain = not any(halves[h].in_doubt for h in going)
+        predicted, _ = _joined([run.predicted_by_block[i] for run in runs])
         doubts = kernels.backward(
-            posteriors, offsets, transmat, predicted, later, sums, is_reversed, is_certain
-        )
-        if any(doubt and halves[h].in_doubt for h, doubt in zip(going, doubts, strict=True)):
+            posteriors, offsets, transmat, predicted, later, transitions, runs[-1].is_reversed,
+            is_certain,
+        )  # fmt: skip
+        if any(doubt and run.in_doubt for run, doubt in zip(runs, doubts, strict=True)):
             return None
-        laters[going], transitions[going] = later, sums
         parts = np.split(posteriors, offsets[1:-1])
-        for h, (piece, where), posterior in zip(going, pieces, parts, strict=True):
-            if visit is not None:
-                lead = int(piece.before is not None)
-                visited[h].append(visit(piece, posterior[lead:], where, halves[h].is_reversed))
-            first[h] = posterior[0].astype(np.float64)
+        if visit is not None:
+            for found, piece, posterior in zip(visited, pieces, parts, strict=True):
+                found.append(visit(piece[0], posterior, piece[1]))
     return [
-        (sums.T if half.is_reversed else sums, *rest)
-        for half, sums, *rest in zip(halves, transitions, visited, first, strict=True)
+        (sums.T if run.is_reversed else sums, found, posterior[0].astype(np.float64))
+        for run, sums, found, posterior in zip(runs, transitions, visited, parts, strict=True)
     ]
 
 
@@ -152,42 +137,39 @@ def explored(model, data, n_piece, n_threads, visit=None, row_log_likelihoods=No
     """Return log p(v) of one long sequence under a hidden Markov model, and its expectations.
 
     These are expected transitions (K, K), posteriors (K,) of the first and of the last row, and a
-    list of what `visit(piece, posterior, where, is_reversed)` says of each piece, or None without
-    `visit`. They are None if the sequence is impossible, too.
+    list of what `visit(piece, posterior, where)` says of each piece, whose rows may go backward in
+    time, or None without `visit`. They are None if the sequence is impossible, too.
     """
-    n = data.n_rows + (data.before is not None)
-    n_piece = _rows_of_piece(n_piece)
-    middle = n // 2
-    halves = [
-        _Half(model, data, range(middle), False, n_piece),
-        _Half(model, data, range(n - 1, middle - 1, -1), True, n_piece),
+    n, middle, n_piece = data.n_rows, data.n_rows // 2, _rows_of_piece(n_piece)
+    while n % 2 and middle % n_piece == 0:
+        n_piece += _KERNEL_ROWS  # so that halves have as many pieces
+    runs = [
+        _Run(model, data, rows, n_piece) for rows in (range(middle), range(n - 1, middle - 1, -1))
     ]
-    transmat = model._chain(data)[2]
-    log_transmat = log_of(transmat)
+    log_transmat = log_of(runs[0].transmat)
     for kernels in (_forward_backward, _log_chains):
-        is_shared = n_threads == 1 and len(transmat) > _FEW_STATES and kernels is _forward_backward
-        groups = [halves] if is_shared else [[half] for half in halves]
+        scaled = kernels is _forward_backward
+        is_shared = n_threads == 1 and len(log_transmat) > _FEW_STATES and scaled
+        groups = [runs] if is_shared else [[run] for run in runs]
         n = len(groups)
         found = walk(_forward, n_threads, [kernels] * n, groups, [row_log_likelihoods] * n)
-        found = [*chain(*found)]
-        log_likelihood = sum(of_half for of_half, _ in found)
+        (first, alpha), (second, w) = chain(*found)
+        log_likelihood = first + second
         if not log_likelihood > -np.inf:
             continue
-        alpha, w = (state if kernels is _log_chains else log_of(state) for _, state in found)
+        if scaled:
+            alpha, w = log_of(alpha), log_of(w)
         share = logsumexp(alpha[:, None] + log_transmat + w)
         log_likelihood += share
-        if share < np.log(_SMALLEST_SHARE) and kernels is _forward_backward:
+        if share < np.log(_SMALLEST_SHARE) and scaled:
             continue
-        if not share > -np.inf:
-            break
-        in_doubt = halves[0].in_doubt or halves[1].in_doubt
-        if visit is None and not in_doubt:
+        if not share > -np.inf or (visit is None and not any(run.in_doubt for run in runs)):
             break
         # Likelihoods of the rows after the halves; the first counts transitions between the two.
         laters = np.full((2, 2, len(w)), -np.inf)
         laters[0] = logsumexp(log_transmat + w, axis=1) - share, w - share
         laters[1, 0] = logsumexp(log_transmat.T + alpha, axis=1) - share
-        laters = laters if kernels is _log_chains else np.exp(laters)
+        laters = np.exp(laters) if scaled else laters
         found = walk(_backward, n_threads, [kernels] * n, groups, np.split(laters, n), [visit] * n)
         if None not in found:
             (transitions, visited, first), (others, visited_others, last) = chain(*found)
@@ -198,8 +180,7 @@ def explored(model, data, n_piece, n_threads, visit=None, row_log_likelihoods=No
 
 def filtered_end(model, data, n_piece):
     """Return the filtered distribution of the last state of one long sequence, or zeros."""
-    n = data.n_rows + (data.before is not None)
-    run = _Half(model, data, range(n), False, _rows_of_piece(n_piece))
+    run = _Run(model, data, range(data.n_rows), _rows_of_piece(n_piece))
     [(log_likelihood, filtered)] = _forward(_forward_backward, [run])
     if log_likelihood > -np.inf:
         alone = np.array([[np.ones(len(filtered)), np.zeros(len(filtered))]])
@@ -215,11 +196,10 @@ def decoded(model, data, n_threads, n_piece):
     All best paths soon have the same origin. The states up to there are settled, so that only
     those that follow have to be kept.
     """
-    start, first, transmat, final = model._chain(data)
-    if data.before is not None:
-        first = first @ transmat  # the state before the first row is not part of the path
+    _, first, transmat, final = model._chain(data)
     log_transmat, best, states = log_of(transmat), log_of(first), np.empty(data.n_rows, np.int64)
-    n_piece, small, pending = _rows_of_piece(n_piece), np.min_scalar_type(len(start) + 16), []
+    run = _Run(model, data, range(data.n_rows), _rows_of_piece(n_piece))
+    small, pending = np.min_scalar_type(len(first) + 16), []
 
     def settle(state):
         while pending:
@@ -230,13 +210,9 @@ def decoded(model, data, n_threads, n_piece):
             )
         states[begin - 1] = state
 
-    for begin in range(0, data.n_rows, n_piece):
-        where = slice(begin, begin + n_piece)
-        X, labels = data.X[where], data.rows.labels
-        labels = None if labels is None else labels[where]
-        rows = Rows.unchecked(X, None, labels, n_threads)
-        piece = data.with_rows(rows, np.array([0, len(X)]))
-        log_densities, _ = model._log_densities(piece)
+    for i in range(run.n_pieces):
+        piece, where = run.piece(i, n_threads)
+        begin, log_densities = where.start, model._log_densities(piece)
         if begin == 0:
             best += log_densities[0]
             begin, log_densities = 1, log_densities[1:]

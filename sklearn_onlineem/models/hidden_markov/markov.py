@@ -241,12 +241,12 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
                 return sums, log_likelihood
             return combine([(1.0 / total, sums)]), log_likelihood / total
         chunks = data.chunks(self._n_chunk)
-        rngs, outs = [rng] * len(chunks), [log_likelihoods] * len(chunks)
-        if rng is not None and len(chunks) > 1:
+        rngs = outs = [None] * len(chunks)
+        if rng is not None:
             # One for each chunk, so that draws do not depend on the order of chunks.
             seeds = rng.integers(1 << 63, size=(len(chunks), 4))
             rngs = [np.random.default_rng(seed) for seed in seeds]
-        if log_likelihoods is not None and len(chunks) > 1:
+        if log_likelihoods is not None:
             ends = np.cumsum([chunk.n_rows for chunk in chunks])
             outs = np.split(log_likelihoods, ends[:-1])
         long_sums = None if rng is not None else self._sums_of_long
@@ -256,27 +256,33 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         return evidence, sum(log_likelihoods) / total
 
     def _sums(self, data, rng, log_likelihoods):
-        states, offsets = self._log_densities(data)
+        states, offsets, weight = self._log_densities(data), data.offsets, data.sample_weight
         if log_likelihoods is not None:
             self._best_of_rows(data, states, log_likelihoods)
-        chain, log_likelihoods = self._chain(data), np.empty(len(data))
-        transitions = np.empty((self.n_components, self.n_components))
-        weight, uniforms = data.sample_weight, None if rng is None else rng.random(len(states))
+        totals, moves = np.empty(len(data)), np.empty((self.n_components, self.n_components))
+        chain, uniforms = self._chain(data), None if rng is None else rng.random(len(states))
         log_likelihood = _forward_backward.forward_backward(
-            states, offsets, *chain, log_likelihoods, transitions, data.n_threads, weight, uniforms
+            states, offsets, *chain, totals, moves, data.n_threads, weight, uniforms
         )
         if weight is not None:
-            states *= np.repeat(weight, np.diff(offsets))[:, None]
+            states *= np.repeat(weight, data.lengths)[:, None]
         if rng is not None or not math.isfinite(log_likelihood):
-            log_likelihood = total_log_likelihood(log_likelihoods, transitions, weight)
-        transitions = self._with_ends(transitions, states, offsets)
+            log_likelihood = total_log_likelihood(totals, moves, weight)
+        emissions = self._emission_statistics(data, states, rng)
+        return self._statistics_of(data, chain, moves, states, offsets, emissions), log_likelihood
+
+    def _statistics_of(self, data, chain, moves, states, offsets, emissions):
+        """Return statistics from moves within sequences, and states of their first and last rows.
+
+        These are those of `states` that begin and end at offsets.
+        """
         continues = data.before is not None
-        if len(offsets) == 2 and not continues:
-            first = states[0].astype(np.float64)
-        else:
-            first = np.add.reduce(states[offsets[continues:-1]], axis=0, dtype=np.float64)
-        emissions = self._emission_statistics(data, states[continues:], rng)
-        return HiddenMarkovStatistics(first, transitions, emissions), log_likelihood
+        if continues:  # Nobody has counted moves from the row before.
+            _, first, transmat, _ = chain
+            shares = states[0] / np.maximum(first, np.finfo(np.float64).tiny)
+            moves = moves + data.before[:, None] * transmat * shares
+        starts = np.add.reduce(states[offsets[continues:-1]], axis=0, dtype=np.float64)
+        return HiddenMarkovStatistics(starts, self._with_ends(moves, states, offsets), emissions)
 
     def _with_ends(self, moves, states, offsets):
         """Return transitions with those to the end, if there is one, from states of last rows."""
@@ -286,27 +292,23 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         return np.column_stack([moves, last])
 
     def _sums_of_long(self, data, n_threads, rng, log_likelihoods):
-        def visit(piece, posterior, where, is_reversed):
+        def visit(piece, posterior, where):
             return 1.0, self._emission_statistics(piece, posterior)
 
         log_likelihood, found = explored(
             self, data, self._n_chunk, n_threads, visit, log_likelihoods
         )
         total_log_likelihood(np.array(log_likelihood), np.zeros(1) if found is None else found[0])
-        transitions, first, last, emissions = found
-        if self.transmat.shape[1] > self.n_components:
-            transitions = np.column_stack([transitions, last])
-        statistics = HiddenMarkovStatistics(
-            first if data.before is None else np.zeros(self.n_components),
-            transitions,
-            combine(emissions),
+        moves, *ends, emissions = found
+        statistics = self._statistics_of(
+            data, self._chain(data), moves, np.array(ends), np.array([0, 2]), combine(emissions)
         )
         weight = data.total_weight
         return statistics if weight == 1.0 else statistics.scale(weight), weight * log_likelihood
 
     def _best_of_rows(self, data, log_densities, out):
         """Write log p(v_t | h) of the state that explains a row best; no row depends on others."""
-        _forward_backward.largest_of_rows(log_densities[int(data.before is not None) :], out)
+        _forward_backward.largest_of_rows(log_densities, out)
         if data.observed is not None:
             out[~data.observed] = np.nan
 
@@ -323,34 +325,24 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         return emissions
 
     def _chain(self, data):
-        first = self.start if data.before is None else data.before
-        final = self.termination.final(self.transmat)
-        return self.start, first, self.termination.transitions(self.transmat), final
+        """Return p(first state), that of the first sequence, transitions and p(end | state)."""
+        first, transmat = self.start, self.termination.transitions(self.transmat)
+        if data.before is not None:
+            first = data.before @ transmat
+        return self.start, first, transmat, self.termination.final(self.transmat)
 
     def _log_densities(self, data):
-        """Return log densities of the rows for each state, and offsets of sequences among them."""
-        # A sequence that continues gets an unobserved row in front, for the state before it.
-        X, observed, lead = data.X, data.observed, int(data.before is not None)
-        log_density = partial(self.family.log_density, self.parameters, n_threads=data.n_threads)
-        if observed is None and not lead:
-            out = log_density(X)
+        """Return log densities of the rows for each state."""
+        if data.observed is None:
+            out = self.family.log_density(self.parameters, data.X, n_threads=data.n_threads)
         else:
-            out = np.zeros((lead + len(X), self.n_components), dtype=X.dtype)
-            if observed is None:
-                out[lead:] = log_density(X)
-            else:
-                for rows, log_density, _ in self._by_completeness(data):
-                    out[lead:][rows] = log_density(
-                        self.parameters, X[rows], n_threads=data.n_threads
-                    )
-        if data.rows.labels is not None:
-            labels = data.rows.labels[:, None]
-            out[lead:][(labels >= 0) & (labels != np.arange(self.n_components))] = -np.inf
-        offsets = data.offsets
-        if lead:
-            offsets = offsets + 1
-            offsets[0] = 0
-        return out, offsets
+            out = np.zeros((data.n_rows, self.n_components), dtype=data.X.dtype)
+            for rows, log_density, _ in self._by_completeness(data):
+                out[rows] = log_density(self.parameters, data.X[rows], n_threads=data.n_threads)
+        if data.labels is not None:
+            labels = data.labels[:, None]
+            out[(labels >= 0) & (labels != np.arange(self.n_components))] = -np.inf
+        return out
 
     def _by_completeness(self, data, rng=None):
         """Yield complete rows, and rows with some values, each with functions for them."""
@@ -662,26 +654,28 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             for call, apart in zip(calls, is_long, strict=True)
         ]
 
+    def _forward(self, data, only_likelihoods=False):
+        """Return filtered states, and log-likelihoods of sequences."""
+        states, out = self._log_densities(data), np.empty(len(data))
+        _forward_backward.filtered(
+            states, data.offsets, *self._chain(data), out, data.n_threads, not only_likelihoods
+        )
+        return states, out
+
     def _filtered(self, data):
-        states, offsets = self._log_densities(data)
-        unused = np.empty(len(data))
-        _forward_backward.filtered(states, offsets, *self._chain(data), unused, data.n_threads)
-        return states[0 if data.before is None else 1 :]
+        return self._forward(data)[0]
 
     def _log_likelihoods(self, data):
-        log_densities, offsets = self._log_densities(data)
-        out, chain = np.empty(len(data)), self._chain(data)
-        _forward_backward.filtered(log_densities, offsets, *chain, out, data.n_threads, False)
-        return out
+        return self._forward(data, only_likelihoods=True)[1]
 
     def _row_log_likelihoods(self, data):
-        log_densities, offsets = self._log_densities(data)
+        log_densities, offsets = self._log_densities(data), data.offsets
         log_densities = log_densities.astype(np.float64, copy=False)
         filtered, log_likelihoods = log_densities.copy(), np.empty(len(data))
         start, first, transmat, final = chain = self._chain(data)
         _forward_backward.filtered(filtered, offsets, *chain, log_likelihoods, data.n_threads)
         begins, lasts = offsets[:-1], offsets[1:] - 1
-        predicted = np.empty_like(filtered)
+        predicted = np.empty_like(log_densities)
         np.matmul(filtered[:-1], transmat, out=predicted[1:])
         predicted[begins], predicted[0] = start, first
         rows = logsumexp(log_densities + log_of(predicted), axis=1)
@@ -692,34 +686,29 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             piece = slice(begins[s], offsets[s + 1])
             of_first = start if s else first
             rows[piece] = _in_logs(log_densities[piece], of_first, transmat, final)
-        return rows[0 if data.before is None else 1 :]
+        return rows
 
     def _posterior(self, data):
-        states, offsets = self._log_densities(data)
+        states = self._log_densities(data)
         unused = np.empty((self.n_components, self.n_components))
         _forward_backward.forward_backward(
-            states, offsets, *self._chain(data), np.empty(len(data)), unused, data.n_threads
+            states, data.offsets, *self._chain(data), np.empty(len(data)), unused, data.n_threads
         )
-        return states[0 if data.before is None else 1 :]
+        return states
 
     def _posterior_of_long(self, data, n_threads):
         out = np.zeros((data.n_rows, self.n_components), dtype=data.dtype)
 
-        def visit(piece, posterior, where, is_reversed):
-            out[where] = posterior[::-1] if is_reversed else posterior
+        def visit(piece, posterior, where):
+            out[where] = posterior
 
         explored(self, data, self._n_chunk, n_threads, visit)
         return out
 
     def _decoded(self, data):
-        start, first, transmat, final = self._chain(data)
-        if data.before is not None:
-            first = first @ transmat  # the state before the first row is not part of the path
-        log_densities, offsets = self._log_densities(data.continued(None))
-        states, best = np.empty(len(log_densities), dtype=np.int64), np.empty(len(data))
-        _log_chains.viterbi(
-            log_densities, offsets, start, first, transmat, final, best, states, data.n_threads
-        )
+        states, best = np.empty(data.n_rows, dtype=np.int64), np.empty(len(data))
+        log_densities, chain = self._log_densities(data), self._chain(data)
+        _log_chains.viterbi(log_densities, data.offsets, *chain, best, states, data.n_threads)
         return states, best
 
     def sample(

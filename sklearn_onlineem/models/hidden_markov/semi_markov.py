@@ -166,13 +166,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
             raise ValueError(f"{type(self.durations).__name__} have no posterior mean.")
         form = super().mean_form(prior)
         durations = prior.durations + (self.table > 0)
-        return self._statistics(form, durations, prior.running)
-
-    @staticmethod
-    def _statistics(chain, durations, running):
-        return HiddenSemiMarkovStatistics(
-            chain.start, chain.transitions, chain.emissions, durations, running
-        )
+        return HiddenSemiMarkovStatistics(**vars(form), durations=durations, running=prior.running)
 
     # ---------------------------------------------------------------------------- first segments
 
@@ -226,11 +220,11 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
 
     def _in_kernel(self, data, firsts=None):
         """Return what kernels take: log densities, offsets, the chain and first segments."""
-        log_densities, offsets = self._log_densities(data.continued(None))
         firsts = firsts or self._firsts(data)
         logs = tuple(log_of(table) for pair in firsts for table in pair)
         final = self.termination.final(self.transmat) if self._ends_by_itself else None
-        return (log_densities, offsets, (self._moves, self.table, final, *logs)), firsts
+        chain = self._moves, self.table, final, *logs
+        return (self._log_densities(data), data.offsets, chain), firsts
 
     @property
     def _ends_by_itself(self):
@@ -252,7 +246,7 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         arguments, firsts = self._in_kernel(data)
         states = arguments[0]
         if log_likelihoods is not None:
-            self._best_of_rows(data.continued(None), states, log_likelihoods)
+            self._best_of_rows(data, states, log_likelihoods)
         totals, moves, counts, going_on, found = sums = self._room(data, firsts)
         if rng is None:
             _semi_markov.forward_backward(*arguments, *sums)
@@ -262,13 +256,13 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
             states[...] = np.eye(self.n_components)[path]
         log_likelihood = total_log_likelihood(totals, moves)
         starts = data.offsets[int(data.before is not None) : -1]
-        chain = HiddenMarkovStatistics(
+        statistics = HiddenSemiMarkovStatistics(
             states[starts].sum(axis=0, dtype=np.float64),
             self._with_ends(moves, states, data.offsets),
-            self._emission_statistics(data.continued(None), states, rng),
+            self._emission_statistics(data, states, rng),
+            *self._durations_of(data.before, firsts, counts, going_on, found),
         )
-        durations, running = self._durations_of(data.before, firsts, counts, going_on, found)
-        return self._statistics(chain, durations, running), log_likelihood
+        return statistics, log_likelihood
 
     def _durations_of(self, before, firsts, counts, going_on, found):
         """Return expected segments by durations, with those that are not seen as a whole."""
@@ -419,8 +413,8 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
     def chain_statistics(
         self, start: Floats, transitions: Floats, emissions: Statistics, n_segments: float = 0.0
     ) -> HiddenSemiMarkovStatistics:
-        chain = HiddenMarkovStatistics(start, transitions, emissions)
-        return self._statistics(chain, n_segments * self.table, np.zeros(self.n_components))
+        durations, running = n_segments * self.table, np.zeros(self.n_components)
+        return HiddenSemiMarkovStatistics(start, transitions, emissions, durations, running)
 
     def has_empty(self, data: Sequences) -> bool:
         # Halves of a state would need transitions to each other.
@@ -435,12 +429,6 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         elapsed, beyond = np.empty_like(self.table), np.empty(self.n_components)
         _semi_markov.filtered(*arguments, totals, rows, elapsed, beyond, only_likelihoods)
         return arguments[0], totals, rows, elapsed, beyond
-
-    def _filtered(self, data):
-        return self._forward(data)[0]
-
-    def _log_likelihoods(self, data):
-        return self._forward(data, only_likelihoods=True)[1]
 
     def _row_log_likelihoods(self, data):
         return self._forward(data)[2]
