@@ -196,21 +196,15 @@ def test_completion_scores_half_of_the_tokens_given_the_other(rng):
     assert abs(log_likelihoods.sum() - (n_tokens * means).sum()) < 5.0 * error
 
 
-def test_completion_deals_blocks_out_as_it_does_tokens(rng, monkeypatch):
-    model, n = drawn_model(rng, 1, 3), 3000
-    data = Documents(Rows(csr_array(np.tile([4.0, 3.0, 6.0], (n, 1)))))
-    found = []
-    for most_single, piece in ((4096, 1 << 18), (3, 1 << 18), (0, 50)):
-        monkeypatch.setattr(
-            "sklearn_onlineem.models.topics.latent_dirichlet.MOST_SINGLE", most_single
-        )
-        monkeypatch.setattr("sklearn_onlineem.models.topics.latent_dirichlet._PIECE_TOKENS", piece)
-        log_likelihoods, n_tokens = model.completion(data, rng)
-        assert_array_equal(n_tokens, 6.0)
-        found.append(np.sort(log_likelihoods))
-    assert found[0].std() > 0.05
-    for other in found[1:]:
-        assert ks_2samp(found[0].round(9), other.round(9)).pvalue > 1e-3
+def test_completion_deals_tokens_out_as_shuffling_does(rng):
+    model, n, counts = drawn_model(rng, 1, 3), 3000, [4, 3, 6]
+    data = Documents(Rows(csr_array(np.tile(np.array(counts, dtype=float), (n, 1)))))
+    found, n_tokens = model.completion(data, rng)
+    assert_array_equal(n_tokens, 6.0)
+    assert found.std() > 0.05
+    logs = np.repeat(np.log(model.topics_T[:, 0]), counts)
+    shuffled = rng.permuted(np.tile(logs, (n, 1)), axis=1)[:, :6].sum(axis=1)
+    assert ks_2samp(found.round(9), shuffled.round(9)).pvalue > 1e-3
 
 
 # ---------------------------------------------------------------------------------------- chains

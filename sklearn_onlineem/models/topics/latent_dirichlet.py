@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,8 +57,6 @@ _BLOCK_VALUES = 1 << 20
 _FEW = 0.5
 # Topics of which a split is tried, documents for it, and passes of EM for the halves.
 _MOST_SPLIT, _SPLIT_DOCUMENTS, _SPLIT_PASSES = 2, 256, 3
-# Tokens of the documents that are split at a time.
-_PIECE_TOKENS = 1 << 18
 _SEEDS = 1 << 63
 
 
@@ -310,15 +307,9 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         n_sweeps : int, default=200
             How often all tokens of the first halves are drawn.
         """
+        (given, rest), reader = _halves(data, rng), self
         if data.is_whole:
-            # Python looks for Ctrl-C between pieces.
-            cuts = np.flatnonzero(np.diff(np.cumsum(data.lengths) // _PIECE_TOKENS)) + 1
-            pieces = [data[a:b] for a, b in pairwise([0, *cuts, len(data)])]
-            halves = zip(*(_halves(piece, rng) for piece in pieces), strict=True)
-            given, rest = map(Documents.concatenate, halves)
             reader = replace(self, inference=LocalGibbs(n_sweeps, n_sweeps // 2))
-        else:
-            (given, rest), reader = _halves_of_fractions(data, rng), self
         proportions = np.empty((len(data), self.n_components))
         reader._infer(given, rng, proportions=proportions)
         documents = np.repeat(np.arange(len(data)), np.diff(rest.offsets))
@@ -475,37 +466,25 @@ def _column_divergences(own, other):
 
 
 def _halves(data, rng):
-    """Split the tokens of each document into two documents, as evenly as possible."""
-    # For a word with many tokens, its number in each half is drawn; and for each in a document of
-    # very many, which would take long to shuffle.
-    of_counts = np.repeat(np.arange(len(data)), np.diff(data.offsets))
-    is_block = (data.counts > MOST_SINGLE) | (data.lengths[of_counts] > _PIECE_TOKENS)
-    n_single = np.where(is_block, 0, data.counts).astype(np.int64)
-    documents = np.repeat(of_counts, n_single)
-    shuffled = np.lexsort((rng.random(len(documents)), documents))
-    lengths = np.bincount(of_counts, n_single, len(data)).astype(np.int64)
-    starts = np.concatenate(([0], np.cumsum(lengths)))[:-1]
-    place = np.arange(len(documents)) - starts[documents]
-    words, second = np.repeat(data.words, n_single)[shuffled], place % 2 == 1
-    blocks = of_counts[is_block], data.words[is_block]
-    whole = data.counts[is_block].astype(np.int64)
-    dealt, ends = np.empty_like(whole), np.concatenate(([0], np.cumsum(is_block)))[data.offsets]
-    for d in np.flatnonzero(np.diff(ends)):
-        own = slice(ends[d], ends[d + 1])
-        *dealt[own], n_second = rng.multivariate_hypergeometric(
-            [*whole[own], lengths[d]], int(data.lengths[d]) // 2, method="marginals"
-        )
-        here = slice(starts[d], starts[d] + lengths[d])
-        second[here] = place[here] < n_second
-    return (
-        _with_tokens(data, documents[~second], words[~second], *blocks, whole - dealt),
-        _with_tokens(data, documents[second], words[second], *blocks, dealt),
-    )
-
-
-def _halves_of_fractions(data, rng):
-    """Split counts that need not be whole: by a coin for each token, and one for the fraction."""
+    """Yield two batches of documents, each with half of the tokens of each document."""
     X, counts = data.X, data.X.data.astype(np.float64)
+    if data.is_whole:
+        documents = np.split(counts.astype(np.int64), data.offsets[1:-1])
+        drawn = (
+            rng.multivariate_hypergeometric(tokens, tokens.sum() // 2, method="marginals")
+            for tokens in documents
+        )
+        second = np.concatenate([*drawn]).astype(np.float64)
+    else:
+        second = _half_of_fractions(data, counts, rng)
+    for part in (counts - second, second):
+        rows = csr_array((part.astype(X.dtype), X.indices, X.indptr), shape=X.shape, copy=True)
+        rows.eliminate_zeros()
+        yield Documents(Rows(rows, n_threads=data.n_threads), data.numbers, data.allowed)
+
+
+def _half_of_fractions(data, counts, rng):
+    """Return half of counts that need not be whole: by a coin for each token, and the fraction."""
     # The beta distribution is as wide as the binomial one, whose numbers would overflow.
     are_many = counts > MOST_SINGLE
     whole, half = np.where(are_many, 0.0, np.floor(counts)), counts[are_many] / 2.0
@@ -514,19 +493,7 @@ def _halves_of_fractions(data, rng):
     second[are_many] = counts[are_many] * rng.beta(half, half)
     documents = np.repeat(np.arange(len(data)), np.diff(data.offsets))
     second[np.bincount(documents, counts - second, len(data))[documents] <= 0.0] = 0.0
-    for part in (counts - second, second):
-        rows = csr_array((part.astype(X.dtype), X.indices, X.indptr), shape=X.shape)
-        yield Documents(Rows(rows, n_threads=data.n_threads), data.numbers, data.allowed)
-
-
-def _with_tokens(data, documents, words, block_documents, block_words, block_counts):
-    """Return the documents with other tokens, and blocks of tokens."""
-    counts = np.concatenate([np.ones(len(words)), block_counts])
-    documents = np.concatenate([documents, block_documents])
-    X = csr_array((counts, (documents, np.concatenate([words, block_words]))), shape=data.X.shape)
-    X.sum_duplicates()
-    rows = Rows(X, n_threads=data.n_threads)
-    return Documents(rows, data.numbers, data.allowed)
+    return second
 
 
 class TopicChain(Chain[LatentDirichletModel]):
