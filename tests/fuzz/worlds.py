@@ -295,12 +295,11 @@ def string_objects(model, data, evidence):
     if not hasattr(model, "operations"):
         return [], {}
     operations, p = model.operations, model.probabilities
-    kinds, sums = operations.results(N_ROWS)
     values = {
         "sources": data.sources, "targets": data.targets, "best": False, "vector": p,
-        "spread.kinds": [0.5, 0.1, 0.1, 0.1, 0.2], "kinds": np.zeros_like(kinds),
-        "sums": np.zeros_like(sums), "n_pairs": 3, "drawn": np.zeros(3, dtype=np.intp),
-        "symbols": data.sources.symbols, "log": False, "parts": [data.sources, data.targets],
+        "spread.kinds": [0.5, 0.1, 0.1, 0.1, 0.2], "n_pairs": 3,
+        "drawn": np.zeros(3, dtype=np.intp), "symbols": data.sources.symbols, "log": False,
+        "parts": [data.sources, data.targets],
     }  # fmt: skip
     return [operations, data.sources], values
 

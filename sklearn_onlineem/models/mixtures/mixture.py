@@ -558,19 +558,18 @@ class MixtureChain(Chain[MixtureModel]):
             self._given = combine([(1.0, prior), (1.0, self._statistics(rows, rows.labels))])
         self._n_given = self._given.counts - prior.counts
         self._reference, self._n_averaged, self._sum = None, 0, None
-        log_density = self._log_predictives(rng) if dispersed else self._log_posteriors()
-        self._labels = self._drawn(log_density, rng)
+        blocks = self._predictives(rng) if dispersed else self._posteriors()
+        drawn = [drawn_from(np.cumsum(block, axis=1, dtype=float), rng) for block in blocks]
+        self._labels = np.concatenate([np.empty(0), *drawn]).astype(np.intc)
 
     # ------------------------------------------------------------------------------------- start
 
-    def _log_posteriors(self):
-        log_weights = self._model.log_weights
-        for block in self._blocks(self._rows):
-            log_density = self._model.family.log_density(self._model.parameters, block.X)
-            yield log_density + log_weights
+    def _posteriors(self):
+        for _, block in self._model.posterior_blocks(self._rows, np.empty(len(self._rows))):
+            yield block
 
-    def _log_predictives(self, rng):
-        """Yield log densities of blocks of rows under components that have one random row each."""
+    def _predictives(self, rng):
+        """Yield the posteriors of rows, by blocks, of components that have one random row each."""
         n, n_components, fixed = len(self._rows), self._model.n_components, self._fixed
         if n == 0:
             return
@@ -582,17 +581,9 @@ class MixtureChain(Chain[MixtureModel]):
             if fixed.components is not None:
                 of_model = self._model.family.log_density(self._model.parameters, block.X)
                 log_density = np.where(fixed.components, of_model, log_density)
-            yield log_density
-
-    def _drawn(self, log_densities, rng):
-        labels = [np.empty(0, np.intc)]
-        for log_density in log_densities:
-            # A row with density 0 under all components may be in any of them.
-            log_density[np.isneginf(log_density).all(axis=1)] = 0.0
-            highest = log_density.max(axis=1, keepdims=True)
-            cumulated = np.cumsum(np.exp(log_density - highest, dtype=float), axis=1)
-            labels.append(drawn_from(cumulated, rng).astype(np.intc))
-        return np.concatenate(labels)
+            posterior = np.ascontiguousarray(log_density)
+            normalise(posterior, task())
+            yield posterior
 
     def _blocks(self, rows):
         step = max(1, _BLOCK_VALUES // self._model.n_components)

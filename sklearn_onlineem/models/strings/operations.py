@@ -76,20 +76,11 @@ class Operations(ABC):
         """
 
     @abstractmethod
-    def counted(self, kinds: Floats, sums: Floats) -> Floats:
-        """Return sums over pairs from the kernel's `results`.
-
-        Parameters
-        ----------
-        kinds : ndarray of shape (n_pairs, 4)
-            Expected matches, mismatches, deletions and insertions of each pair, or empty.
-        sums : ndarray of shape (n_probabilities - 1,)
-            Expected numbers of operations of all pairs, or empty.
-        """
-
-    @abstractmethod
     def results(self, n_pairs: int) -> tuple[Floats, Floats]:
-        """Allocate `kinds` and `sums` for the kernel to fill in.
+        """Return arrays for the kernel to fill in, of which one is empty.
+
+        These are expected matches, mismatches, deletions and insertions of each pair, (n_pairs, 4),
+        and expected numbers of operations of all pairs, (n_probabilities - 1,).
 
         Parameters
         ----------
@@ -186,9 +177,6 @@ class TiedOperations(Operations):
         match, mismatch = substitutions[0]
         return np.array([match + (self.n_symbols - 1) * mismatch])
 
-    def counted(self, kinds: Floats, sums: Floats) -> Floats:
-        return kinds.sum(axis=0)
-
     def results(self, n_pairs: int) -> tuple[Floats, Floats]:
         return np.empty((n_pairs, 4)), np.empty(0)
 
@@ -235,9 +223,6 @@ class FullOperations(Operations):
 
     def _over_sources(self, substitutions):
         return substitutions.sum(axis=0)
-
-    def counted(self, kinds: Floats, sums: Floats) -> Floats:
-        return sums
 
     def results(self, n_pairs: int) -> tuple[Floats, Floats]:
         return np.empty((0, 4)), np.empty(self.n_probabilities - 1)

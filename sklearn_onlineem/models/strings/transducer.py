@@ -157,7 +157,7 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
             *self._coded(data.sources), *self._coded(data.targets), _same(chunk), *weights,
             False, wide, log_likelihoods, kinds, sums, *uniforms, data.n_threads,
         )  # fmt: skip
-        return self.operations.counted(kinds, sums), log_likelihoods
+        return sums if len(sums) else kinds.sum(axis=0), log_likelihoods
 
     def own_statistics(self, like: StringPairs | None = None) -> EditStatistics:
         return EditStatistics(self.probabilities / self.probabilities[-1])
