@@ -268,28 +268,18 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             states *= np.repeat(weight, data.lengths)[:, None]
         if rng is not None or not math.isfinite(log_likelihood):
             log_likelihood = total_log_likelihood(totals, moves, weight)
+        if data.before is not None:
+            moves += _moves_into(states[0], data.before, chain)
         emissions = self._emission_statistics(data, states, rng)
-        return self._statistics_of(data, chain, moves, states, offsets, emissions), log_likelihood
+        return self._statistics_of(data, moves, states, offsets, emissions), log_likelihood
 
-    def _statistics_of(self, data, chain, moves, states, offsets, emissions):
-        """Return statistics from moves within sequences, and states of their first and last rows.
-
-        These are those of `states` that begin and end at offsets.
-        """
-        continues = data.before is not None
-        if continues:  # Nobody has counted moves from the row before.
-            _, first, transmat, _ = chain
-            shares = states[0] / np.maximum(first, np.finfo(np.float64).tiny)
-            moves = moves + data.before[:, None] * transmat * shares
-        starts = np.add.reduce(states[offsets[continues:-1]], axis=0, dtype=np.float64)
-        return HiddenMarkovStatistics(starts, self._with_ends(moves, states, offsets), emissions)
-
-    def _with_ends(self, moves, states, offsets):
-        """Return transitions with those to the end, if there is one, from states of last rows."""
-        if self.transmat.shape[1] == self.n_components:
-            return moves
-        last = states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
-        return np.column_stack([moves, last])
+    def _statistics_of(self, data, moves, states, offsets, emissions):
+        """Return statistics from moves, emissions, and states that begin and end at offsets."""
+        starts = states[offsets[int(data.before is not None) : -1]]
+        if self.transmat.shape[1] > self.n_components:
+            moves = np.column_stack([moves, states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)])
+        starts = np.add.reduce(starts, axis=0, dtype=np.float64)
+        return HiddenMarkovStatistics(starts, moves, emissions)
 
     def _sums_of_long(self, data, n_threads, rng, log_likelihoods):
         def visit(piece, posterior, where):
@@ -300,8 +290,10 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         )
         total_log_likelihood(np.array(log_likelihood), np.zeros(1) if found is None else found[0])
         moves, *ends, emissions = found
+        if data.before is not None:
+            moves += _moves_into(ends[0], data.before, self._chain(data))
         statistics = self._statistics_of(
-            data, self._chain(data), moves, np.array(ends), np.array([0, 2]), combine(emissions)
+            data, moves, np.array(ends), np.array([0, 2]), combine(emissions)
         )
         weight = data.total_weight
         return statistics if weight == 1.0 else statistics.scale(weight), weight * log_likelihood
@@ -720,6 +712,12 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
 
     def _sampled_states(self, n, rng, like):
         return self.termination.sample_states(self.start, self.transmat, n, rng, like)
+
+
+def _moves_into(posterior, before, chain):
+    """Return p(h_0, h_1 | v) of a sequence that continues, from the posterior of h_1, (K, K)."""
+    _, first, transmat, _ = chain
+    return before[:, None] * transmat * (posterior / np.maximum(first, np.finfo(np.float64).tiny))
 
 
 def _in_logs(log_densities, first, transmat, final):

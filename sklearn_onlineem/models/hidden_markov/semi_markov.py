@@ -255,13 +255,10 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
             _semi_markov.forward_backward(*arguments, *sums, uniforms, path)
             states[...] = np.eye(self.n_components)[path]
         log_likelihood = total_log_likelihood(totals, moves)
-        starts = data.offsets[int(data.before is not None) : -1]
-        statistics = HiddenSemiMarkovStatistics(
-            states[starts].sum(axis=0, dtype=np.float64),
-            self._with_ends(moves, states, data.offsets),
-            self._emission_statistics(data, states, rng),
-            *self._durations_of(data.before, firsts, counts, going_on, found),
-        )
+        emissions = self._emission_statistics(data, states, rng)
+        chain = self._statistics_of(data, moves, states, data.offsets, emissions)
+        durations, running = self._durations_of(data.before, firsts, counts, going_on, found)
+        statistics = HiddenSemiMarkovStatistics(**vars(chain), durations=durations, running=running)
         return statistics, log_likelihood
 
     def _durations_of(self, before, firsts, counts, going_on, found):

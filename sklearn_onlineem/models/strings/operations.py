@@ -77,10 +77,10 @@ class Operations(ABC):
 
     @abstractmethod
     def results(self, n_pairs: int) -> tuple[Floats, Floats]:
-        """Return arrays for the kernel to fill in, of which one is empty.
+        """Return arrays for the kernel to fill in; one is empty, as the parametrisation needs it.
 
-        These are expected matches, mismatches, deletions and insertions of each pair, (n_pairs, 4),
-        and expected numbers of operations of all pairs, (n_probabilities - 1,).
+        They are for matches, mismatches, deletions and insertions of each pair, (n_pairs, 4), and
+        for all operations of all pairs, (n_probabilities - 1,).
 
         Parameters
         ----------
