@@ -40,13 +40,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, depth": 12,
     "members of OnlineEM": 68,
     "Python files": 207,
-    "Python code": 31_384,
-    "Python docstrings": 14_737,
+    "Python code": 31_404,
+    "Python docstrings": 14_749,
     "kernel files": 56,
     "kernel code": 14_999,
     "public names": 110,
     "import circles": 0,
-    "test code": 40_009,
+    "test code": 40_035,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

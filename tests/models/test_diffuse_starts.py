@@ -5,11 +5,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from cases.dynamical import changed, draw_data, draw_model, value
+from cases.dynamical import PARAMETERS, changed, draw_data, draw_model, value
 from cases.joint_gaussian import assert_inference, joint
 from numpy.testing import assert_allclose
+from scipy.linalg import block_diag
 from scipy.optimize import minimize
 
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.em.certificate import _information
 from sklearn_onlineem.em.quasi_newton import Evaluation
@@ -285,6 +287,33 @@ def test_noise_of_states_that_grow_is_that_of_the_other_filter(rate, rng):
     mean = model.smoothed(data)[0]
     expected = np.append(mean[:-1].mean(axis=0), mean[1:].mean(axis=0))
     assert_allclose(found.transitions.mean[0], expected, rtol=1e-6)
+
+
+def test_a_column_that_begins_late_is_read_as_by_itself(rng):
+    parts = [changed(draw_model(rng, 1, 1), initial__covariance=np.zeros((1, 1))) for _ in "ab"]
+    values = {name: [value(part, name) for part in parts] for name in PARAMETERS}
+    values = {
+        name: np.concatenate(own) if name.endswith("offset") else block_diag(*own)
+        for name, own in values.items()
+    }
+    whole = replace(changed(draw_model(rng, 2, 2), **values), diffuse=np.ones(2, dtype=bool))
+    X = draw_data(rng, [900], 2).X.copy()
+    # Long after, nothing is left of the first state.
+    X[:600, 1] = np.nan
+    data = Sequences(Rows(X), np.array([0, 900]))
+    means, covariances, lags = whole.smoothed(data)
+    filtered, log_likelihood = whole.filtered(data), 0.0
+    for i, part in enumerate(parts):
+        part, own = replace(part, diffuse=np.ones(1, dtype=bool)), X[:, i : i + 1]
+        own = Sequences(Rows(own.copy()), data.offsets)
+        log_likelihood += part.log_likelihood(own)
+        found = means[:, i, None], covariances[:, i, i, None, None], lags[:, i, i, None, None]
+        for ours, theirs in zip(found, part.smoothed(own), strict=True):
+            assert_allclose(ours, theirs, rtol=1e-9)
+        found = filtered[0][:, i, None], filtered[1][:, i, i, None, None]
+        for ours, theirs in zip(found, part.filtered(own), strict=True):
+            assert_allclose(ours, theirs, rtol=1e-9)
+    assert_allclose(whole.log_likelihood(data), log_likelihood, rtol=1e-12)
 
 
 def test_rows_that_do_not_determine_the_start_are_refused(rng):

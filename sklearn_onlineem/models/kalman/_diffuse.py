@@ -1,20 +1,22 @@
 """Exact diffuse starts of linear dynamical systems: first rows, up to those that determine states.
 
-Variables of the first state without a prior are coefficients d of a regression, and noise is a sum
-of independent variables w of variance 1: h_t = m_t + M_t (w, d). Rows are a least-squares problem
-in these, in which only w has a prior. Once d is determined, moments of the state are finite, and
-the rows that follow are those of an ordinary sequence which goes on from there.
+Variables of the first state without a prior are coefficients d of a regression; the rest of what
+is unknown of a state are independent variables u of variance 1: h_t = m_t + M_t u_t + D_t d. Rows
+tell of u and d as in a filter (de Jong, 1991), here in square roots. Once d is determined, moments
+of the state are finite, and the rows that follow are those of an ordinary sequence which goes on
+from there.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import block_diag
 
 from sklearn_onlineem._kernels import _disturbances
 from sklearn_onlineem._python import cached_property
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
@@ -34,6 +36,97 @@ _MOST_ABREAST, _MOST_KINDS, _MOST_VALUES, _MOST_ROWS = 128, 64, 1 << 24, 1 << 15
 # other passes, whose gains settle.
 _SHORT = 1 << 12
 _UNDETERMINED = "do not determine a diffuse start"
+
+
+@dataclass(eq=False)
+class State:
+    """A state m + M u + D d of n sequences given rows, which tell of d that R d = r + N(0, 1).
+
+    Log-likelihoods of the rows lack what d makes of them.
+    """
+
+    means: Floats  # m, (n, k)
+    noise: Floats  # M, (k, n_u)
+    open: Floats  # D, (k, q)
+    triangle: Floats  # R, (q, q)
+    right: Floats  # r, (n, q)
+    log_likelihoods: Floats  # (n,)
+
+    @cached_property
+    def of_start(self):
+        """Moments of d and log-likelihoods of the rows.
+
+        The former are means, a root of the covariance, and directions in which it is infinite.
+        """
+        # In units of d, so that no part of it is nothing beside another.
+        units = np.abs(self.triangle).max(axis=0)
+        units = np.where(units, units, 1.0)
+        left, sizes, turn = np.linalg.svd(self.triangle / units)
+        known = sizes > _NONE * max(sizes.max(initial=0.0), _TINY)
+        sizes, directions, found = sizes[known], turn[known].T, self.right @ left
+        log_det = np.log(sizes).sum() + np.log(units).sum()
+        if not known.all():
+            told = sizes[:, None] * directions.T * units
+            log_det = np.log(np.linalg.svd(told, compute_uv=False)).sum()
+        log_likelihoods = self.log_likelihoods - log_det - 0.5 * (found[:, ~known] ** 2).sum(axis=1)
+        root, free = directions / sizes / units[:, None], turn[~known].T / units[:, None]
+        free = free / np.linalg.norm(free, axis=0)
+        return found[:, known] @ root.T, root, free, log_likelihoods
+
+    def known(self):
+        """Return means, and a root of the covariance, as far as the rows determine d."""
+        found, spread, *_ = self.of_start
+        return self.means + found @ self.open.T, np.hstack([self.noise, self.open @ spread])
+
+    def moments(self):
+        """Return means and the covariance, NaN beside variances that are infinite."""
+        means, root = self.known()
+        covariance, free = root @ root.T, self.open @ self.of_start[2]
+        size = np.abs(np.hstack([self.noise, self.open])).max()
+        infinite = (free**2).sum(axis=1) > (_NONE * size) ** 2
+        covariance[infinite] = covariance[:, infinite] = np.nan
+        covariance[infinite, infinite] = np.inf
+        return means, covariance
+
+    def mapped(self, B, c):
+        """Return B h + c."""
+        return replace(self, means=self.means @ B.T + c, noise=B @ self.noise, open=B @ self.open)
+
+    def moved(self, noise):
+        """Return the state with noise added, and what its u tells of that before.
+
+        This is a matrix, and a root of the covariance of what is left.
+        """
+        turned, root = np.linalg.qr(np.hstack([self.noise, noise]).T, mode="complete")
+        n, turned = min(root.shape), turned[: self.noise.shape[1]]
+        return replace(self, noise=root[:n].T), (turned[:, :n], turned[:, n:])
+
+    def told(self, C, values, log_det):
+        """Return the state given values (n, m), = C h + N(0, 1), and u before by (u, d) now.
+
+        The latter is a matrix, and means (n, n_u). `log_det` is that of what divides the values.
+        """
+        (m, n_u), q = (len(C), self.noise.shape[1]), len(self.triangle)
+        if not m:
+            return self, (np.eye(n_u, n_u + q), np.zeros((len(self.means), n_u)))
+        rows = np.zeros((n_u + q + m, n_u + q))
+        rows[:n_u, :n_u], rows[n_u : n_u + q, n_u:] = np.eye(n_u), self.triangle
+        rows[n_u + q :] = C @ np.hstack([self.noise, self.open])
+        turned, triangle = np.linalg.qr(rows, mode="complete")
+        right = np.hstack([self.right, values - self.means @ C.T]) @ turned[n_u:]
+        right, of_d, rest = np.split(right, [n_u, n_u + q], axis=1)
+        inverse = np.linalg.inv(triangle[:n_u, :n_u])
+        u, across = right @ inverse.T, -inverse @ triangle[:n_u, n_u:]
+        log_det = log_det + 2.0 * np.log(np.abs(triangle.diagonal()[:n_u])).sum()
+        now = State(
+            self.means + u @ self.noise.T,
+            self.noise @ inverse,
+            self.open + self.noise @ across,
+            triangle[n_u : n_u + q, n_u:],
+            of_d,
+            self.log_likelihoods - 0.5 * (m * LOG_2_PI + log_det + (rest**2).sum(axis=1)),
+        )
+        return now, (np.hstack([inverse, across]), u)
 
 
 class Opening:
@@ -57,103 +150,51 @@ class Opening:
         self.rows, self._is_first = times + np.repeat(begins, lengths), times < n_rows
         self.first_rows = begins[:, None] + np.arange(n_rows)
         self._arrays = known.of(begins[0] + np.arange(n_rows + goes_on)).of_filter(model)
-        self._X = data.X[self.first_rows].astype(np.float64, copy=False)
+        self._X = np.full((len(members), n_rows + goes_on, data.X.shape[1]), np.nan)
+        self._X[:, :n_rows] = data.X[self.first_rows]
         self._seen = ~np.isnan(self._X[0])
 
     @cached_property
-    def _paths(self):
-        """Means m_t (n, k) and maps M_t (n, k, u) of the states, with d last."""
-        model, n = self.model, self.n_rows + self.goes_on
-        q = int(model.diffuse.sum())
-        first, noise = (_root(part.covariance) for part in (model.initial, model.transitions))
-        k, n_first, n_noise = model.n_components, first.shape[1], noise.shape[1]
-        means = np.zeros((n, k))
-        maps = np.zeros((n, k, n_first + (n - 1) * n_noise + q))
-        means[0], maps[0, :, :n_first] = model.initial.offset, first
-        maps[0, :, maps.shape[2] - q :] = np.eye(k)[:, model.diffuse]
-        before = np.arange(n - 1)
-        A, b = (at(self._arrays, f"transition_{what}", before) for what in ("matrices", "offsets"))
-        A = A if A.ndim == 3 else [A] * (n - 1)
-        for t, begin in zip(before, n_first + before * n_noise, strict=True):
-            maps[t + 1] = A[t] @ maps[t]
-            maps[t + 1, :, begin : begin + n_noise] = noise
-            means[t + 1] = A[t] @ means[t]
-            means[t + 1] += b[t] if b.ndim == 2 else b
-        return means, maps
-
-    @cached_property
-    def _equations(self):
-        """Coefficients (m, u) of (w, d) and values (n, m) of observations of noise 1, by rows.
-
-        Also returned are log |R| of each row, and how many observations there are up to it.
-        """
-        means, maps = self._paths
-        R, logs = self.model.emissions.covariance, np.zeros(self.n_rows)
-        counts = np.append(0, np.cumsum(self._seen.sum(axis=1)))
-        coefficients = np.empty((counts[-1], maps.shape[2]))
-        values = np.empty((self._n, counts[-1]))
-        for seen in {row.tobytes(): row for row in self._seen if row.any()}.values():
-            rows = np.flatnonzero((self._seen == seen).all(axis=1))
-            C = at(self._arrays, "observation_matrices", rows)[..., seen, :]
-            root = np.linalg.cholesky(R[np.ix_(seen, seen)])
-            inverse = lapack.dtrtri(root, lower=1)[0]
-            places = counts[rows][:, None] + np.arange(len(root))
-            coefficients[places] = inverse @ (C @ maps[rows])
-            expected = (C @ means[rows][:, :, None])[..., 0]
-            expected = expected + at(self._arrays, "observation_offsets", rows)[..., seen]
-            values[:, places] = (self._X[:, rows][:, :, seen] - expected) @ inverse.T
-            logs[rows] = 2.0 * np.log(root.diagonal()).sum()
-        return coefficients, values, logs, counts
-
-    def _posterior(self, n):
-        """Return moments of (w, d) given the first n rows, and their log-likelihoods.
-
-        These are means, a root of the covariance, and directions in which it is infinite.
-        """
-        coefficients, values, logs, counts = self._equations
-        u, q = coefficients.shape[1], int(self.model.diffuse.sum())
-        p, n_values = u - q, counts[n]
-        rows = np.zeros((p + n_values + q, u))
-        rows[:p, :p] = np.eye(p)
-        rows[p : p + n_values] = coefficients[:n_values]
-        turned, triangle = np.linalg.qr(rows)
-        values = values[:, :n_values]
-        right = values @ turned[p : p + n_values]
-        rest = right @ turned.T
-        squares = (rest[:, :p] ** 2).sum(axis=1) + (rest[:, p + n_values :] ** 2).sum(axis=1)
-        squares += ((values - rest[:, p : p + n_values]) ** 2).sum(axis=1)
-        root, across = triangle[:p, :p], triangle[:p, p:]
-        left, sizes, turn = np.linalg.svd(triangle[p:, p:])
-        scale = max(sizes.max(initial=0.0), _TINY)
-        known = sizes > _NONE * scale
-        sizes, directions, free = sizes[known], turn[known].T, turn[~known].T
-        found = right[:, p:] @ left
-        squares += (found[:, ~known] ** 2).sum(axis=1)
-        found = (found[:, known] / sizes) @ directions.T
-        inverse = lapack.dtrtri(root)[0] if p else root
-        means = np.concatenate([(right[:, :p] - found @ across.T) @ inverse.T, found], axis=1)
-        spread = np.zeros((u, p + len(sizes)))
-        spread[:p, :p] = inverse
-        spread[:p, p:] = -inverse @ across @ (directions / sizes)
-        spread[p:, p:] = directions / sizes
-        open_ = np.concatenate([-inverse @ across @ free, free])
-        log_det = logs[:n].sum() + 2.0 * (
-            np.log(np.abs(root.diagonal())).sum() + np.log(sizes).sum()
+    def _passed(self):
+        """The states before each row and given it, and how u of each follows from the next."""
+        model, diffuse, n = self.model, _free_of(self.model), self._n
+        q, k = diffuse.sum(), len(diffuse)
+        noise, R = _root(model.transitions.covariance), model.emissions.covariance
+        now = State(
+            np.tile(model.initial.offset, (n, 1)),
+            _root(model.initial.covariance),
+            np.eye(k)[:, diffuse],
+            np.zeros((q, q)),
+            np.zeros((n, q)),
+            np.zeros(n),
         )
-        return means, spread, open_, -0.5 * (n_values * LOG_2_PI + log_det + squares)
+        before, given, steps, step = [], [], [], None
+        for t, seen in enumerate(self._seen):
+            if t:
+                now, step = now.mapped(*self._at("transition", t - 1)).moved(noise)
+            before.append(now)
+            root = np.linalg.cholesky(R[np.ix_(seen, seen)])
+            C, offset = (part[seen] for part in self._at("observation", t))
+            inverse, log_det = np.linalg.inv(root), 2.0 * np.log(root.diagonal()).sum()
+            now, own = now.told(inverse @ C, (self._X[:, t, seen] - offset) @ inverse.T, log_det)
+            given.append(now)
+            steps.append((step, own))
+        return before, given, steps
 
-    @cached_property
+    def _at(self, name, t):
+        """Return the matrix and the offset of the transition from a row, or of the row itself."""
+        return [at(self._arrays, f"{name}_{what}", t) for what in ("matrices", "offsets")]
+
+    @property
     def _end(self):
-        """Moments of (w, d) given the rows, and the means and a root of the last states."""
-        found, root, _, log_likelihoods = self._posterior(self.n_rows)
-        means, maps = self._paths
-        return found, root, log_likelihoods, means[-1] + found @ maps[-1].T, maps[-1] @ root
+        """The state after the first rows, or of the last one where there is none after it."""
+        return self._passed[1][-1]
 
     @property
     def _rest(self):
         """The rows that follow, from the moments of their first states on, and their arrays."""
         rows, lengths = self.rows[~self._is_first], np.diff(self._offsets) - self.n_rows
-        X, (means, root) = self._data.X[rows].astype(np.float64), self._end[3:]
+        X, (means, root) = self._data.X[rows].astype(np.float64), self._end.known()
         first = means if self._n > 1 else means[0], root @ root.T
         known = self._known.of(rows)
         padded = self.model._with_arrays(known.of_filter(self.model))
@@ -178,7 +219,7 @@ class Opening:
             X, log_likelihood = data.X[rows], log_densities.sum()
         else:
             after, log_likelihood, last = after
-            log_likelihood += self._end[2].sum()
+            log_likelihood += self._end.of_start[3].sum()
             moments = [part.reshape(-1, *part.shape[2:]) for part in self._states(last)]
             offsets = (self.n_rows + 1) * np.arange(n + 1)
             rows = self.first_rows[:, :1] + np.arange(self.n_rows + 1)
@@ -220,12 +261,11 @@ class Opening:
 
     def filtered(self, predicted=False, filtered=False):
         """Return what `Padded.filtered` does, of all rows; infinite where undetermined."""
-        n, (means, maps), posteriors, first = self.n_rows, self._paths, self._posteriors, []
-        for is_wanted, given in ((predicted, posteriors[:n]), (filtered, posteriors[1:])):
-            functions = zip(means, maps, given, strict=False) if is_wanted else ()
-            first += self._stacked([_moments(*path, *some[:3]) for *path, some in functions])
-        sums = np.stack([log_likelihoods for *_, log_likelihoods in posteriors], axis=1)
-        first.append(np.diff(sums))
+        first, n = [], self.n_rows
+        for is_wanted, states in zip((predicted, filtered), self._passed, strict=False):
+            first += self._stacked([state.moments() for state in states[:n]] if is_wanted else [])
+        sums = [state.of_start[3] for state in self._passed[1][:n]]
+        first.append(np.diff(np.stack(sums, axis=1), prepend=0.0))
         if not self.goes_on:
             return self._whole(first, ())
         rest, padded = self._rest
@@ -242,20 +282,11 @@ class Opening:
 
     def predicted(self):
         """Return moments of each row given those before it, infinite where undetermined."""
-        means, maps = self._paths
         found = []
-        for t in range(self.n_rows):
-            C, offset = (
-                at(self._arrays, f"observation_{what}", t) for what in ("matrices", "offsets")
-            )
-            moments = self._posteriors[t][:3]
-            expected, covariance = _moments(C @ means[t] + offset, C @ maps[t], *moments)
+        for t, state in enumerate(self._passed[0][: self.n_rows]):
+            expected, covariance = state.mapped(*self._at("observation", t)).moments()
             found.append((expected, covariance + self.model.emissions.covariance))
         return self._stacked(found)
-
-    @cached_property
-    def _posteriors(self):
-        return [self._posterior(n) for n in range(self.n_rows + 1)]
 
     def smoothed(self):
         """Return what `Padded.smoothed` does, of all rows; log densities of first rows in one."""
@@ -268,8 +299,8 @@ class Opening:
         if self.goes_on:
             rest[2][begins] = lags[:, n]
         together = np.zeros((self._n, n))
-        together[:, -1] = self._end[2]
-        first = means[:, :n], covariances[:, :n], lags[:, :n], self._filled(means), together
+        together[:, -1] = self._end.of_start[3]
+        first = means[:, :n], covariances[:, :n], lags[:, :n], self._filled(means)[:, :n], together
         return self._whole(first, rest)
 
     def _states(self, last):
@@ -283,23 +314,42 @@ class Opening:
                 f"{self.n_rows} rows with {n_values} values {_UNDETERMINED} of {q} variables: pass"
                 " longer sequences, or other variances of the start."
             )
-        (means, maps), (found, root, _, of_last, root_of_last) = self._paths, self._end
-        means, roots = means + np.einsum("tku,nu->ntk", maps, found), maps @ root
-        # States as functions of the last one, whose moments the rest tells, and of what is left.
-        gains, spread = roots[:, :, :0], np.zeros((self._n, 1, 0, 0))
+        (_, given, steps), end = self._passed, self._end
+        found, root, *_ = end.of_start
+        # Means of (u, d), from the last on, a root of their covariance, and what the rest tells.
+        q, root = len(root), block_diag(np.eye(end.noise.shape[1]), root)
+        middle = np.hstack([np.zeros((self._n, len(root) - q)), found])
+        tells, spread = root[:, :0], np.zeros((self._n, 1, 0, 0))
         if last is not None:
-            units = np.sqrt((root_of_last**2).sum(axis=1))
+            of_last, of_state = end.known()
+            units = np.sqrt((of_state**2).sum(axis=1))
             units = np.where(units > 0.0, units, 1.0)[:, None]
-            left, sizes, right = np.linalg.svd(root_of_last / units)
+            left, sizes, right = np.linalg.svd(of_state / units)
             kept = int((sizes > _NONE * max(sizes.max(initial=0.0), _TINY)).sum())
             inverse = (left[:, :kept] / sizes[:kept] / units).T
-            gains, roots = roots @ right[:kept].T, roots @ right[kept:].T
-            means = means + np.einsum("tkr,nr->ntk", gains, (last[0] - of_last) @ inverse.T)
+            tells, root = root @ right[:kept].T, root @ right[kept:].T
+            middle = middle + (last[0] - of_last) @ inverse.T @ tells.T
             spread = (inverse @ last[1] @ inverse.T)[:, None]
+        covariance = root @ root.T
+        n, k = len(given), len(end.open)
+        means, gains = np.empty((self._n, n, k)), np.empty((n, k, tells.shape[1]))
+        covariances, lags = np.zeros((2, n, k, k))
+        for t in range(n - 1, -1, -1):
+            maps = np.hstack([given[t].noise, given[t].open])
+            means[:, t], gains[t] = given[t].means + middle @ maps.T, maps @ tells
+            covariances[t] = maps @ covariance @ maps.T
+            if t:
+                (turn, left), (own, u) = steps[t]
+                step = np.concatenate([turn @ own, np.eye(len(tells))[-q:]])
+                before = np.hstack([given[t - 1].noise, given[t - 1].open])
+                lags[t] = maps @ covariance @ step.T @ before.T
+                middle, tells = middle @ step.T, step @ tells
+                middle[:, : len(turn)] += u @ turn.T
+                covariance = step @ covariance @ step.T
+                covariance[: len(turn), : len(turn)] += left @ left.T
         turned = gains @ spread
-        covariances = roots @ roots.mT + turned @ gains.mT
-        lags = np.zeros_like(covariances)
-        lags[:, 1:] = roots[1:] @ roots[:-1].mT + turned[:, 1:] @ gains[:-1].mT
+        covariances, lags = covariances + turned @ gains.mT, np.tile(lags, (self._n, 1, 1, 1))
+        lags[:, 1:] += turned[:, 1:] @ gains[:-1].mT
         return means, covariances, lags
 
     def _filled(self, means):
@@ -307,9 +357,7 @@ class Opening:
         X, R = self._X.copy(), self.model.emissions.covariance
         for t, seen in enumerate(self._seen):
             if not seen.all():
-                C, offset = (
-                    at(self._arrays, f"observation_{what}", t) for what in ("matrices", "offsets")
-                )
+                C, offset = self._at("observation", t)
                 expected = means[:, t] @ C.T + offset
                 rest = np.linalg.solve(R[np.ix_(seen, seen)], (X[:, t] - expected)[:, seen].T)
                 X[:, t, ~seen] = expected[:, ~seen] + (R[np.ix_(~seen, seen)] @ rest).T
@@ -372,20 +420,22 @@ def _reach(model, known, seen):
     """Return whether rows determine the first state, and how many rows do; else all."""
     arrays = known.of_filter(model)
     paths = np.eye(model.n_components)[:, model.diffuse]
-    rows, n_values, n = [], 0, len(seen)
+    rows, q = np.zeros((0, paths.shape[1])), paths.shape[1]
     A, C = (f"{what}_matrices" for what in ("transition", "observation"))
-    for t in range(n):
+    for t, own in enumerate(seen):
         if t:
             paths = at(arrays, A, t - 1) @ paths
-        rows.append(at(arrays, C, t)[seen[t]] @ paths)
-        n_values += int(seen[t].sum())
-        if n_values >= paths.shape[1] and seen[t].any():
-            together = np.concatenate(rows)
-            units = np.abs(together).max(axis=0)
-            sizes = np.linalg.svd(together / np.where(units, units, 1.0), compute_uv=False)
+        if own.any():
+            rows = np.concatenate([rows, at(arrays, C, t)[own] @ paths])
+        if own.any() and len(rows) >= q:
+            units = np.abs(rows).max(axis=0)
+            units = np.where(units, units, 1.0)
+            _, sizes, turn = np.linalg.svd(rows / units, full_matrices=False)
             if sizes[-1] > _NONE * sizes[0]:
                 return True, t + 1
-    return False, n
+            # These tell the same of the state.
+            rows = sizes[:, None] * turn * units
+    return False, len(seen)
 
 
 def evidence(model, data):
@@ -524,14 +574,3 @@ def _root(covariance):
     is_diagonal = np.count_nonzero(covariance) == np.count_nonzero(variances)
     root = np.diag(np.sqrt(variances)) if is_diagonal else square_roots(covariance[None])[0]
     return root[:, root.any(axis=0)]
-
-
-def _moments(mean, states, middle, root, free):
-    """Return the mean and the covariance of a state, from those of what it is a function of."""
-    root, free = states @ root, states @ free
-    covariance = root @ root.T
-    size = np.abs(states).max(initial=0.0)
-    infinite = (free**2).sum(axis=1) > (_NONE * size) ** 2
-    covariance[infinite] = covariance[:, infinite] = np.nan
-    covariance[infinite, infinite] = np.inf
-    return mean + middle @ states.T, covariance
