@@ -12,10 +12,9 @@ from typing import NamedTuple
 from sklearn_onlineem._values import n_bytes
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
 from sklearn_onlineem.em.schedules import rate_of
-from sklearn_onlineem.em.solvers import Solver, Stochastic
+from sklearn_onlineem.em.solvers import Solver
 from sklearn_onlineem.em.solvers.batch import batch_passes
 from sklearn_onlineem.em.state import Update
-from sklearn_onlineem.statistics import combine
 
 
 class Round(NamedTuple):
@@ -81,15 +80,18 @@ class Shards:
 
 @dataclass(frozen=True)
 class BatchMode(Solver):
-    """Batch EM: an E-step on all shards, then one M-step, or a quasi-Newton step."""
+    """Batch EM: an E-step on all shards, then one M-step, or a quasi-Newton step.
 
-    acceleration: str | None
+    If the `solver` is stochastic, hidden variables are drawn on the shards.
+    """
+
+    solver: Solver
 
     def passes(self, progress, data, plan):
         everyone, results, begun = range(len(data.sizes)), [None], time.perf_counter()
 
         def e_step(state, model):
-            arguments = model, state.seed, state.counters.n_steps
+            arguments = model, state.seed, state.counters.n_steps, self.solver.draws
             found = data.executor.reduce(evidence, everyone, *arguments)
             results.append(found)
             return found.content, found.log_likelihood, found
@@ -101,30 +103,7 @@ class BatchMode(Solver):
             del results[:-1]
             begun = time.perf_counter()
 
-        return batch_passes(progress, plan, e_step, take, self.acceleration)
-
-
-@dataclass(frozen=True)
-class StochasticMode(Stochastic):
-    """Stochastic EM: hidden variables are drawn on all shards, then there is one M-step."""
-
-    def passes(self, progress, data, plan):
-        everyone = range(len(data.sizes))
-
-        def step(state):
-            nonlocal found, begun
-            begun, n_steps = time.perf_counter(), state.counters.n_steps
-            arguments = state.model, state.seed, n_steps, True
-            found = data.executor.reduce(evidence, everyone, *arguments)
-            size = state.size_of(found)
-            prior = state.prior_terms(size, size / found.total_weight)
-            model = state.model.m_step(combine([(1.0, found.content), *prior]))
-            return state.after_pass(model, found.log_likelihood, found)
-
-        found = begun = None
-        return self._passes(
-            progress, step, lambda state: data.take(progress, state, found, begun, len(everyone))
-        )
+        return batch_passes(self.solver, progress, plan, e_step, take)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from sklearn_onlineem.distributed._modes import (
     LearnerMode,
     Round,
     Shards,
-    StochasticMode,
 )
 from sklearn_onlineem.distributed._shards import cut, remote_shards
 from sklearn_onlineem.distributed._spark import SparkExecutor, spark_shards
@@ -293,17 +292,14 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         sync_every = math.inf if self.mode == "asynchronous" else self.sync_every
         learners = LearnerMode(sync_every, self.combine, seed if self.shuffle else ())
         solver = estimator._solver()
-        acceleration = getattr(solver, "acceleration", "auto")
-        mode = BatchMode(acceleration) if is_batch else learners
-        if solver.draws:
-            mode = StochasticMode(solver.average_from)
+        mode = BatchMode(solver) if is_batch else learners
         plan = plan_of(estimator, progress.state, shards, estimator._fitted.lower_bounds)
         passes = mode.passes(progress, shards, plan)
         max_iter = plan.max_iter if is_batch else self.n_passes
         log(estimator, f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
         with error_context(estimator):
             run(passes, progress, max_iter, partial(report_pass, estimator))
-        progress.state = mode.finished(progress.state)
+        progress.state = solver.finished(progress.state)
         finish(estimator, solver, progress, shards, may_converge=is_batch)
         commit(estimator, progress, None)
 

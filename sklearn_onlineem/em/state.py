@@ -405,7 +405,9 @@ class State(NamedTuple):
             merged, origin, update.carry,
         )  # fmt: skip
 
-    def after_pass(self, model: Model, log_likelihood: float, data: Batch) -> State:
+    def after_pass(
+        self, model: Model, log_likelihood: float, data: Batch, n_rows: int | None = None
+    ) -> State:
         """Return the state after a step of batch EM, from the log-likelihood of all data before.
 
         Parameters
@@ -416,8 +418,11 @@ class State(NamedTuple):
             In nats per observation.
         data : Batch
             All of them.
+        n_rows : int, default=None
+            Rows that were read; None: those of the data.
         """
-        return self.after(Update(model, math.inf, log_likelihood, data, self.size_of(data)))
+        update = Update(model, math.inf, log_likelihood, data, self.size_of(data))
+        return self.after(update, n_rows)
 
     def counting(self, **changes: float) -> State:
         """Return this state with other counters.

@@ -94,7 +94,7 @@ def finish(estimator, solver, progress, data, may_converge=True):
             f" {outlook(estimator, progress, data)}. Raise max_iter or tol.",
             ConvergenceWarning,
         )
-    average_from = getattr(solver, "average_from", None)
+    average_from = solver.average_from
     if average_from is not None and n_iter < average_from and not progress.stopped:
         warn_user(
             f"{name} made {n_iter} passes and averaged none of them: average_from={average_from}."

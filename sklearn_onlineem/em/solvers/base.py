@@ -23,22 +23,15 @@ from sklearn_onlineem.em.stages.opening import Opening
 from sklearn_onlineem.em.stages.outliers import SkipOutliers
 from sklearn_onlineem.em.stages.reinitialise import Reinitialise
 from sklearn_onlineem.em.stages.sample import Challenge
-from sklearn_onlineem.em.state import State, Update
+from sklearn_onlineem.em.state import Carry, State, Update
 from sklearn_onlineem.em.step import Exact, Inertia, batch_step, online_step
 from sklearn_onlineem.em.stopping import StoppingRule
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.statistics import Statistics
+from sklearn_onlineem.statistics import Statistics, combine, pooled
 
 # More observations are shuffled by so many runs of so many neighbours: 16 kB a run of 16 columns is
 # read about as fast as a whole file, and of sorted data 4096 places are a fair sample.
 _IN_ONE_PART, _RUNS, _RUN = 2**20, 4096, 128
-
-
-# Settings of solvers that name stages of a stream, and what they are for solvers without them.
-STAGE_SETTINGS = {
-    "start_rows": 100, "sample": None, "skips_outliers": True, "half_lives": None,
-    "reinitialises": True, "follows_levels": True,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,6 +74,14 @@ class Plan:
         return np.random.default_rng(self.seed)
 
 
+@dataclass(frozen=True)
+class Average(Carry):
+    """Mean of the statistics of n iterates (Polyak-Ruppert)."""
+
+    n: int
+    statistics: Statistics
+
+
 class Solver(Settings, ABC):
     """Base of the solvers: `start` and `step` learn from a stream, `passes` from data in memory.
 
@@ -103,22 +104,24 @@ class Solver(Settings, ABC):
 
     requires: type | None = None
     inertia: Inertia = Exact()
-    draws = False
-    is_stochastic = False
-    has_own_rates = False
+    draws = is_stochastic = has_own_rates = False
+    # Settings that some solvers have, as they are for the others.
+    acceleration = "auto"
+    stages = sample = half_lives = average_from = None
+    skips_outliers = reinitialises = follows_levels = True
+    start_rows = 100
 
     def stream_stages(self) -> tuple[Stage, ...]:
         """Return the stages of streams, the outermost first."""
-        if getattr(self, "stages", None) is not None:
+        if self.stages is not None:
             return self.stages
-        named = {name: getattr(self, name, x) for name, x in STAGE_SETTINGS.items()}
         stages = [
-            Opening(named["start_rows"]),
-            named["sample"] is not None and Challenge(named["sample"]),
-            named["skips_outliers"] and SkipOutliers(),
-            named["half_lives"] is not None and Remember(named["half_lives"]),
-            named["reinitialises"] and Reinitialise(),
-            named["follows_levels"] and FollowLevels(),
+            Opening(self.start_rows),
+            self.sample is not None and Challenge(self.sample),
+            self.skips_outliers and SkipOutliers(),
+            self.half_lives is not None and Remember(self.half_lives),
+            self.reinitialises and Reinitialise(),
+            self.follows_levels and FollowLevels(),
         ]
         return tuple(stage for stage in stages if stage)
 
@@ -170,15 +173,21 @@ class Solver(Settings, ABC):
             Passes of batch EM, at least 1.
         """
         self.check(state)
-        share = 1.0 / data.total_weight
-        terms = [(share, term) for term in (pseudo_statistics, state.prior) if term is not None]
         model, rng = state.model, state.rng() if state.model.draws else None
+        pseudo, prior = (
+            [] if term is None else [(1.0 / data.total_weight, term)]
+            for term in (pseudo_statistics, self.prior_of(model, state.prior))
+        )
         for _ in range(n_passes - 1):
-            model, _ = batch_step(model, data, terms, rng)
-        before = model
-        model, log_likelihood = batch_step(before, data, terms, rng)
-        size = state.size_of(data)
-        return state.after(Update(model, math.inf, log_likelihood, data, size, before))
+            model, _ = batch_step(model, data, pseudo + prior, rng)
+        evidence, log_likelihood = model.e_step(data, rng=rng)
+        update = Update(model, math.inf, log_likelihood, data, state.size_of(data), model)
+        return state.after(self._begun(update, evidence, pseudo, prior))
+
+    def _begun(self, update, evidence, pseudo, prior):
+        """Return the first update of a stream, whose model is still that of the last E-step."""
+        update.model = update.model.m_step(combine([(1.0, evidence), *pseudo, *prior]))
+        return update
 
     def step(
         self, state: State, batch: Batch, schedule: RateSchedule, starts: object = None
@@ -239,28 +248,50 @@ class Solver(Settings, ABC):
             raise ValueError(f"{type(model).__name__} {self.requires.lacking}.")
         return model
 
-    def _shuffled_pass(self, progress, data, plan, learn):
+    def _shuffled_pass(self, progress, data, plan, learn, number=1):
         """Return the log-likelihood of a pass in shuffled mini-batches, each before `learn`."""
         log_likelihood = weight = 0.0
         for order in shuffled(len(data), plan.batch_size, plan.rng):
             for batch in mini_batches(data, plan.batch_size, order, 0, len(order)):
-                n_batch, state = batch.total_weight, learn(progress.state, batch)
+                before, n_batch = progress.state, batch.total_weight
+                state = learn(before, batch)
                 log_likelihood += n_batch * state.step.log_likelihood
                 weight += n_batch
-                progress.take(state)
+                progress.take(self.averaged(state, before, number))
                 if progress.stopped:
                     return log_likelihood / weight
         return log_likelihood / weight
 
+    def averaged(self, state: State, before: State, number: int) -> State:
+        """Return the state after an update with the `Average` of iterates, from `average_from` on.
+
+        Parameters
+        ----------
+        state, before : State
+            After the update, and before it.
+        number : int
+            Of the pass, from 1 up.
+        """
+        if self.average_from is None or number < self.average_from:
+            return state
+        statistics, mean = state.model.own_statistics(state.lengths), before.carry.get("average")
+        n = 0 if mean is None else mean.n
+        if n > 0:
+            statistics = pooled([(n, mean.statistics), (1, statistics)])
+        return state.carrying("average", Average(n + 1, statistics))
+
     def finished(self, state: State) -> State:
-        """Return the final state of a fit.
+        """Return the final state of a fit, with the model of the `Average` if there is one.
 
         Parameters
         ----------
         state : State
             After the last pass.
         """
-        return state
+        mean = state.carry.get("average")
+        if mean is None:
+            return state
+        return state._replace(model=state.model.m_step(mean.statistics), carry={})
 
     def score(self, progress: Progress, data: Batch) -> float:
         """Return the score by which fits from several starts are compared: higher is better.
@@ -276,7 +307,7 @@ class Solver(Settings, ABC):
         data : Batch
             Of the fit.
         """
-        is_another = self.is_stochastic or getattr(self, "average_from", None) is not None
+        is_another = self.is_stochastic or self.average_from is not None
         if len(progress.lower_bounds) == 1:
             is_another |= progress.state.step.n_rows > data.n_rows
         if is_another or not progress.lower_bounds:

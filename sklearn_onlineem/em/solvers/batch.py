@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.certificate import Certificate
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.quasi_newton import Evaluation, QuasiNewton, suits
 from sklearn_onlineem.em.solvers.base import Plan, Solver
-from sklearn_onlineem.em.state import State, Update
-from sklearn_onlineem.em.stopping import StandardErrorStopping
+from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.stopping import StandardErrorStopping, never
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics
 
@@ -71,75 +72,68 @@ class Batch(Solver):
             rng = state.rng() if model.draws else None
             return *model.e_step(data, rng=rng), data
 
-        return batch_passes(progress, plan, e_step, progress.take, self.acceleration)
+        return batch_passes(self, progress, plan, e_step, progress.take)
 
 
 def batch_passes(
+    solver: Solver,
     progress: Progress,
     plan: Plan,
     e_step: Callable[[State, Model], tuple[Statistics, float, Observations]],
     take: Callable[[State], object],
-    acceleration: str | None = None,
 ) -> Passes:
     """Take passes of batch EM over data that `e_step` reads, as `Solver.passes` does.
 
     That returns the evidence of all data, their mean log-likelihood, and the data, or what stands
-    for them: their weight, rows, and lengths. `take` is called with each new state. `acceleration`
-    is like that of `Batch`.
+    for them: their weight, rows, and lengths. `take` is called with each new state. `solver` says
+    whether passes are accelerated, stop, or are averaged.
     """
-    rule, this = plan.stopping(), _Pass(progress.state, e_step)
-    here = this(progress.state.model)
-    accelerates = acceleration is not None and rule.tol > 0.0
+
+    def evaluate(model, n_more=1):
+        """Return the evaluation of a model, and count reads of the data, with those before it."""
+        nonlocal n_read
+        n_read += n_more
+        state = progress.state
+        evidence, log_likelihood, data = e_step(state, model)
+        size = state.size_of(data)
+        prior = state.prior_terms(size, size / data.total_weight)
+        return Evaluation(model, evidence, log_likelihood, prior, data)
+
+    def after(model):
+        """Return the state after the pass."""
+        data = here.data
+        return progress.state.after_pass(model, here.log_likelihood, data, n_read * data.n_rows)
+
+    rule, n_read = never() if solver.is_stochastic else plan.stopping(), 0
+    here, is_plain = evaluate(progress.state.model), solver.acceleration is None
+    accelerates = not is_plain and rule.tol > 0.0
     is_certified = isinstance(rule, StandardErrorStopping)
     is_suited = (accelerates or is_certified) and suits(here, now=False)
     newton, certificate = QuasiNewton(is_suited and accelerates), None
     if is_suited and is_certified:
-        certificate = Certificate(rule, newton, is_plain=acceleration is None)
-    while True:
+        certificate = Certificate(rule, newton, is_plain)
+    for number in count(1):
         there = promised = None
         is_certain = certificate is not None and here is certificate.sure
         if is_certain:
             there, promised = here, certificate.gain
         elif newton.takes_over(here, rule, progress):
-            there, promised = newton.step(here, this)
-        after = this.after(here, here.stepped if there is None else there.model)
+            there, promised = newton.step(here, evaluate)
+        state = after(here.stepped if there is None else there.model)
         value = here.log_posterior if is_suited else here.log_likelihood
-        is_last = rule(value, after.step.kl_divergence, promised)
-        is_last = is_last and after.step.n_components is None
+        is_last = rule(value, state.step.kl_divergence, promised)
+        is_last = is_last and state.step.n_components is None
         if certificate is not None and not certificate.is_due():
             is_last = False
-        elif certificate is not None and suits(there := there or this(here.stepped)):
+        elif certificate is not None and suits(there := there or evaluate(here.stepped)):
             is_stuck = there is here and not is_certain
-            is_last, there = certificate.holds(there, this, is_stuck)
+            is_last, there = certificate.holds(there, evaluate, is_stuck)
             progress.distance = rule.distance(certificate.gain) if is_last else math.inf
             # The last step is one of EM, whose E-step has been made.
-            after = this.after(here, there.stepped if is_last else there.model)
+            state = after(there.stepped if is_last else there.model)
         else:
             certificate = None
-        take(after)
+        take(solver.averaged(state, progress.state, number))
         yield here.log_likelihood, is_last
-        this = _Pass(progress.state, e_step)
-        here = there or this(progress.state.model)
-
-
-@dataclass
-class _Pass:
-    """The E-steps of a pass, and their number."""
-
-    state: State
-    e_step: Callable[[State, Model], tuple[Statistics, float, Observations]]
-    n_read: int = 0
-
-    def __call__(self, model, n_read=1):
-        """Return the evaluation of a model, and count reads of the data, with those before it."""
-        self.n_read += n_read
-        evidence, log_likelihood, data = self.e_step(self.state, model)
-        size = self.state.size_of(data)
-        prior = self.state.prior_terms(size, size / data.total_weight)
-        return Evaluation(model, evidence, log_likelihood, prior, data)
-
-    def after(self, here, model):
-        """Return the state after the pass, from the evaluation before it and the new model."""
-        data, state = here.data, self.state
-        update = Update(model, math.inf, here.log_likelihood, data, state.size_of(data))
-        return state.after(update, self.n_read * data.n_rows)
+        n_read = 0
+        here = there or evaluate(progress.state.model)

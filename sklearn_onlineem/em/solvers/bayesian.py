@@ -17,7 +17,7 @@ from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.stages.reinitialise import Reinitialise
 from sklearn_onlineem.em.state import Carry, State, Update
-from sklearn_onlineem.em.step import AnyModel, Terms, batch_step
+from sklearn_onlineem.em.step import AnyModel, Terms
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine
 
@@ -88,31 +88,18 @@ class BayesianOnline(Solver):
         if not self.forgetting == 1.0:
             check_number("forgetting", self.forgetting, 0.0, 1.0)
 
-    def start(
-        self, state: State, data: Batch, pseudo_statistics: Statistics | None, n_passes: int
-    ) -> State:
-        self.check(state)
-        # The statistics of the last pass become the running statistics; with a proper prior the
-        # model maximises their posterior, without the pseudo-statistics.
-        share, model, n = 1.0 / data.total_weight, state.model, data.total_weight
-        prior = self.prior_of(model, state.prior)
-        terms = [(share, term) for term in (pseudo_statistics, prior) if term is not None]
-        rng = state.rng() if model.draws else None
-        for _ in range(n_passes - 1):
-            model, _ = batch_step(model, data, terms, rng)
-        evidence, log_likelihood = model.e_step(data, rng=rng)
-        counts = None if prior is None else model.effective_counts(prior)
-        if counts is not None and (counts > 0.0).all():
-            terms = [(share, prior)]
-        new_model = model.m_step(combine([(1.0, evidence), *terms]))
+    def _begun(self, update, evidence, pseudo, prior):
+        # With a proper prior the model maximises the posterior, without the pseudo-statistics.
+        model = update.model
+        counts = model.effective_counts(prior[0][1]) if prior else None
+        is_proper = counts is not None and (counts > 0.0).all()
+        update = super()._begun(update, evidence, [] if is_proper else pseudo, prior)
         counts = model.effective_counts(evidence)
         # The statistics of components are from this batch only.
-        rates = None if counts is None else (counts > 0.0).astype(float)
-        size = state.size_of(data)
-        carry = {RunningStatistics.name: RunningStatistics(n, evidence)}
-        return state.after(
-            Update(new_model, math.inf, log_likelihood, data, size, model, rates, carry=carry)
-        )
+        update.component_rates = None if counts is None else (counts > 0.0).astype(float)
+        running = RunningStatistics(update.data.total_weight, evidence)
+        update.carry[RunningStatistics.name] = running
+        return update
 
     def check(self, state: State) -> None:
         if not state.model.is_conjugate:

@@ -1,4 +1,4 @@
-"""Online EM, and averages of its iterates."""
+"""Online EM."""
 
 from __future__ import annotations
 
@@ -8,36 +8,11 @@ from itertools import count
 from sklearn_onlineem._checks import check_bool, check_count
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
-from sklearn_onlineem.em.solvers.base import STAGE_SETTINGS, Plan, Solver
+from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.stages.base import Stage, Stream
-from sklearn_onlineem.em.state import Carry, State
 from sklearn_onlineem.em.step import Exact, Inertia
-from sklearn_onlineem.statistics import Statistics, pooled
 
-
-@dataclass(frozen=True)
-class Average(Carry):
-    """Mean of the statistics of n iterates (Polyak-Ruppert)."""
-
-    n: int
-    statistics: Statistics
-
-
-def averaged(state, before):
-    """Return a state with the `Average` that the one before carries, and its own model added."""
-    statistics, mean = state.model.own_statistics(state.lengths), before.carry.get("average")
-    if mean is None:
-        return state.carrying("average", Average(1, statistics))
-    pairs = [(mean.n, mean.statistics), (1, statistics)]
-    return state.carrying("average", Average(mean.n + 1, pooled(pairs)))
-
-
-def of_average(state):
-    """Return the state with the model of its `Average`, if it carries one."""
-    mean = state.carry.get("average")
-    if mean is None:
-        return state
-    return state._replace(model=state.model.m_step(mean.statistics), carry={})
+_SETTINGS_OF_STAGES = "start_rows", "sample", "skips_outliers", "reinitialises", "follows_levels"
 
 
 @dataclass(frozen=True)
@@ -129,7 +104,7 @@ class Online(Solver):
             raise ValueError(f"inertia must be Exact() or Sampled(...), got {self.inertia!r}.")
         if self.stages is None:
             return
-        named = [name for name, x in STAGE_SETTINGS.items() if getattr(self, name, x) != x]
+        named = [x for x in _SETTINGS_OF_STAGES if getattr(self, x) != getattr(Online, x)]
         if named:
             raise ValueError(f"stages are all stages: leave {named[0]} of Online at its default.")
         is_tuple = isinstance(self.stages, tuple)
@@ -140,17 +115,12 @@ class Online(Solver):
         settled, stream = plan.stopping(is_exact=False), Stream(plan.schedule)
 
         def learn(state, batch):
-            after = state.after(self._learn(state, batch, stream, total_size=size_of_all))
-            return averaged(after, state) if averages else after
+            return state.after(self._learn(state, batch, stream, total_size=size_of_all))
 
         for number in count(1):
             before, size_of_all = progress.state.model, progress.state.size_of(data)
-            averages = self.average_from is not None and number >= self.average_from
-            log_likelihood = self._shuffled_pass(progress, data, plan, learn)
+            log_likelihood = self._shuffled_pass(progress, data, plan, learn, number)
             state = progress.state
             divergence = state.model.kl_divergence(before, like=state.lengths)
             is_last = settled(log_likelihood, divergence)
             yield log_likelihood, is_last and state.model.n_active == before.n_active
-
-    def finished(self, state: State) -> State:
-        return of_average(state)

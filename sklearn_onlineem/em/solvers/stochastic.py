@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from itertools import count
 
 from sklearn_onlineem._checks import check_count
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.solvers.base import Plan, Solver
+from sklearn_onlineem.em.solvers.batch import batch_passes
 from sklearn_onlineem.em.solvers.gibbs import sweeps
-from sklearn_onlineem.em.solvers.online import averaged, of_average
-from sklearn_onlineem.em.stages.base import Stream
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.models.capabilities import SampledChains
 from sklearn_onlineem.statistics import Statistics
@@ -55,8 +52,8 @@ class Stochastic(Solver):
     """
 
     average_from: int | None = None
-    draws = True
-    is_stochastic = True
+    draws = is_stochastic = True
+    acceleration = None
 
     def __post_init__(self):
         check_count("average_from", self.average_from, optional=True)
@@ -69,27 +66,13 @@ class Stochastic(Solver):
         return super().start(state, data, pseudo_statistics, n_passes)
 
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
-        state, forgetting = progress.state, Stream(lambda t: math.inf)
-        chain = None
+        state = progress.state
         if isinstance(state.model, SampledChains):
             chain = state.model.chain(data, state.prior, state.rng(), collapsed=False)
-        if chain is not None:
-            yield from sweeps(progress, data, chain, self.average_from)
+            if chain is not None:
+                return sweeps(progress, data, chain, self.average_from)
 
-        def step(state):
-            update = self._learn(state, data, forgetting, total_size=state.size_of(data))
-            return state.after(update)
+        def e_step(state, model):
+            return *model.e_step(data, rng=state.rng()), data
 
-        yield from self._passes(progress, step, progress.take)
-
-    def _passes(self, progress, step, take):
-        """Take passes without end: `step` returns the state after one, and `take` keeps it."""
-        for number in count(1):
-            state = step(progress.state)
-            if self.average_from is not None and number >= self.average_from:
-                state = averaged(state, progress.state)
-            take(state)
-            yield state.step.log_likelihood, False
-
-    def finished(self, state: State) -> State:
-        return of_average(state)
+        return batch_passes(self, progress, plan, e_step, progress.take)
