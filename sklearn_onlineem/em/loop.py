@@ -37,16 +37,12 @@ class Progress:
         Mean log-likelihood of each pass, in nats per observation.
     n_iter : int, default=0
         Passes so far.
-    converged : bool, default=False
-        Whether the stopping rule has ended the fit.
-    stopped : bool, default=False
-        Whether a callback has ended it.
+    converged, stopped : bool, default=False
+        Whether the stopping rule, or a callback, has ended the fit.
     chains : Chains or None, default=None
         Record of the Markov chains, if the solver ran any.
-    used_rates : bool, default=False
-        Whether any step had a finite learning rate.
-    is_calling : bool, default=False
-        Whether a callback is running, or has raised.
+    used_rates, is_calling : bool, default=False
+        Whether any step had a finite learning rate; whether a callback is running, or has raised.
     distance : float, default=inf
         Distance of the maximum, in standard errors a parameter, by the certificate of the fit.
     start : State, default=None

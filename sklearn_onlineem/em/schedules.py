@@ -39,17 +39,12 @@ _SMALLEST_RATE = 1e-250
 
 
 def step_size(eta: float) -> float:
-    """Return the step size of stochastic approximation, ``gamma = eta / (1 + eta)``.
+    """Return the step size of stochastic approximation, ``eta / (1 + eta)``, in (0, 1].
 
     Parameters
     ----------
     eta : float
         Learning rate, above 0; infinity for a step of batch EM.
-
-    Returns
-    -------
-    gamma : float
-        In (0, 1].
     """
     return 1.0 / (1.0 + 1.0 / eta)
 
@@ -70,17 +65,9 @@ class Schedule(Settings, ABC):
 
     @abstractmethod
     def __call__(self, t: float) -> float:
-        """Return the learning rate.
+        """Return the learning rate, above 0.
 
-        Parameters
-        ----------
-        t : float
-            Time, from 1 up: 1 plus the rows seen before, in batches of the present size.
-
-        Returns
-        -------
-        eta : float
-            Above 0.
+        Time `t` is 1 plus the rows seen before, in batches of the present size.
         """
 
     def for_batch(self, n_seen: float, n_rows: float) -> float:

@@ -109,7 +109,7 @@ class History(NamedTuple):
         Parameters
         ----------
         step : Step or ComponentStep
-            The latest step.
+            The latest.
         """
         latest = (*self.latest, step)
         if len(latest) < _BLOCK:
@@ -210,10 +210,8 @@ class Carry:
 
         Parameters
         ----------
-        state : State
-            The present one.
-        n_rows, share : int, float
-            Last rows that count, and their share of all that have counted before.
+        state, n_rows, share : State, int, float
+            The present one, the last rows that count, and their share of all that counted before.
         """
         return self
 
@@ -223,7 +221,7 @@ class Carry:
         Parameters
         ----------
         model, state : Model, State
-            The other model, of the same shape, and the present state.
+            The model, of the same shape, and the present state.
         """
         return None
 
@@ -345,10 +343,9 @@ class State(NamedTuple):
 
         Parameters
         ----------
-        size : float
-            Of all the data that the prior is spread over, as `size_of` counts it.
-        mean_size : float, default=1.0
-            Mean size of an observation of the step.
+        size, mean_size : float
+            By `size_of`: of all data that the prior is spread over, and of a mean observation of
+            the step.
         """
         return () if self.prior is None else ((mean_size / size, self.prior),)
 
@@ -367,14 +364,12 @@ class State(NamedTuple):
         return self.lengths.merge(1.0 - share, lengths, share)
 
     def after(self, update: Update, n_rows: int | None = None) -> State:
-        """Return the state after an update that has read `n_rows`; None: those of its data.
+        """Return the state after an update.
 
         Parameters
         ----------
-        update : Update
-            What was found.
-        n_rows : int, default=None
-            Rows that were read.
+        update, n_rows : Update, int
+            What was found, and the rows that were read; None: those of its data.
         """
         data, model, eta, counters = update.data, update.model, update.eta, self.counters
         n_read = counters.n_rows + (data.n_rows if n_rows is None else n_rows)
@@ -408,16 +403,12 @@ class State(NamedTuple):
     def after_pass(
         self, model: Model, log_likelihood: float, data: Batch, n_rows: int | None = None
     ) -> State:
-        """Return the state after a step of batch EM, from the log-likelihood of all data before.
+        """Return the state after a step of batch EM.
 
         Parameters
         ----------
-        model : Model
-            The new one.
-        log_likelihood : float
-            In nats per observation.
-        data : Batch
-            All of them.
+        model, log_likelihood, data : Model, float, Batch
+            The new model, and all data, with their mean before the step, in nats per observation.
         n_rows : int, default=None
             Rows that were read; None: those of the data.
         """
@@ -439,10 +430,8 @@ class State(NamedTuple):
 
         Parameters
         ----------
-        name : str
-            Of the stage.
-        carry : Carry
-            Its value.
+        name, carry : str, Carry
+            Its name and its value.
         """
         # `_replace` would take twice as long.
         return State(*self[:-1], {**self.carry, name: carry})

@@ -22,30 +22,18 @@ Terms: TypeAlias = Iterable[tuple[float, Statistics]]
 
 
 class Inertia(Settings, ABC):
-    """Regularisation of a step towards the old model, by its own statistics or an estimate of them.
+    """Regularisation of a step towards the old model, by its statistics or an estimate of them."""
 
-    Attributes
-    ----------
-    draws : bool
-        Whether it needs a generator of random numbers.
-    """
-
+    # Whether it needs a generator of random numbers.
     draws = False
 
     @abstractmethod
     def __call__(
         self, model: Model, like: Batch | LengthDistribution | None, rng: Generator | None = None
     ) -> Statistics:
-        """Return the statistics of a model, averages per observation.
+        """Return the statistics of the old model, averages per observation.
 
-        Parameters
-        ----------
-        model : Model
-            The old model.
-        like : Batch, LengthDistribution or None
-            The batch, or the distribution of its lengths if the model does not have one.
-        rng : numpy.random.Generator, default=None
-            Required if `draws`.
+        `like` is the batch, or the distribution of its lengths if the model does not have one.
         """
 
 

@@ -12,28 +12,18 @@ from sklearn_onlineem._python import cached_property
 
 
 class StoppingRule(ABC):
-    """When a fit ends, asked after each pass.
+    """When a fit ends, asked after each pass."""
 
-    Attributes
-    ----------
-    tol : float
-        In nats per observation.
-    """
-
+    # In nats per observation.
     tol: float
 
     @abstractmethod
     def __call__(self, value: float, kl_divergence: float, promised: float | None = None) -> bool:
         """Return whether the fit has converged.
 
-        Parameters
-        ----------
-        value : float
-            Mean log-likelihood, or log posterior, before the pass, in nats per observation.
-        kl_divergence : float
-            Joint KL(new model || old model).
-        promised : float, default=None
-            Gain that a quasi-Newton step expected up to the maximum; None: the pass was one of EM.
+        `value` is the mean log-likelihood, or log posterior, before the pass, `kl_divergence` that
+        of the new model from the old one, and `promised` the gain that a quasi-Newton step expected
+        up to the maximum; None: the pass was one of EM.
         """
 
     def outlook(self, values: Sequence[float]) -> Outlook:
@@ -109,25 +99,12 @@ class StandardErrorStopping(StoppingRule):
 
     A pass of batch EM multiplies the gain by the same factor near the maximum, so that the gains of
     the latest passes say what is left (Aitken's extrapolation), and quasi-Newton steps promise a
-    gain. Neither tells of saddles, or of directions that are slower still. Batch EM takes `left` as
-    a reason to look for a :class:`~sklearn_onlineem.em.certificate.Certificate`. Only where a model
+    gain. Neither tells of saddles, or of directions that are slower still. Batch EM takes `left`,
+    the estimate of the gains to come, as a reason to look for a `Certificate`. Only where a model
     has none, as of Laplace distributions and with priors that empty components, does this estimate
     end a fit.
 
-    Parameters
-    ----------
-    n_observations : float
-        n, by their weights.
-    n_parameters : int
-        Free parameters of the model.
-    errors : float, default=0.1
-        Root mean square of the distances, in standard errors.
-    gains : list of float, default=[]
-        Gains of the latest passes, in nats per observation.
-    previous : float, default=-inf
-        Log-likelihood of the pass before; minus infinity before the first.
-    left : float, default=inf
-        Estimate of the gains to come, in nats per observation.
+    Observations count by their weights; gains are in nats per observation.
 
     References
     ----------
@@ -157,13 +134,7 @@ class StandardErrorStopping(StoppingRule):
         return 0.5 * self.errors**2 * max(1, self.n_parameters) / self.n_observations
 
     def distance(self, gain: float) -> float:
-        """Return the distance of the maximum in standard errors a parameter.
-
-        Parameters
-        ----------
-        gain : float
-            What is left, in nats per observation; infinity if it is not known.
-        """
+        """Return the distance of the maximum, in standard errors a parameter, from what is left."""
         return self.errors * math.sqrt(gain / self.tol)
 
     def outlook(self, values: Sequence[float]) -> Outlook:
@@ -184,14 +155,9 @@ class StandardErrorStopping(StoppingRule):
 
 
 def remaining_gain(gains: Sequence[float]) -> float:
-    """Return an estimate of the gains of all passes to come, by the latest ones, oldest first.
+    """Return an estimate of the gains of all passes to come, by the latest four, oldest first.
 
-    Infinity if they do not fall evenly.
-
-    Parameters
-    ----------
-    gains : sequence of float
-        The latest four are used, and needed. With a prior, the likelihood may fall in all of them.
+    Infinity if they do not fall evenly. With a prior, the likelihood may fall in all of them.
     """
     if gains and gains[-1] == 0.0:
         return 0.0

@@ -49,10 +49,9 @@ class Plan:
         data in a pass.
     seed : tuple of int, or numpy.random.Generator
         Of `rng`, the generator of the orders in which observations are taken.
-    rate_is_chosen : bool, default=False
-        Whether the user has chosen the first learning rate.
-    start_is_given : bool, default=False
-        Whether the user has chosen the start, so that components have their places.
+    rate_is_chosen, start_is_given : bool, default=False
+        Whether the user has chosen the first learning rate; and the start, so that components have
+        their places.
     max_iter : int, default=None
         Largest number of passes, if it is known.
     bound_before : float, default=-inf
@@ -94,12 +93,10 @@ class Solver(Settings, ABC):
         Capability that a fit needs of its model, see `models.capabilities`.
     inertia : Inertia
         Regularisation of online steps towards the old model.
-    draws : bool
-        Whether hidden variables are drawn from their posterior instead of averaged over.
-    is_stochastic : bool
-        Whether iterates never converge, so that no rule ends a fit.
-    has_own_rates : bool
-        Whether learning rates are those of the solver, not of the estimator's schedule.
+    draws, is_stochastic, has_own_rates : bool
+        Whether hidden variables are drawn from their posterior instead of averaged over; whether
+        iterates never converge, so that no rule ends a fit; whether learning rates are those of the
+        solver, not of the estimator's schedule.
     """
 
     requires: type | None = None
@@ -131,7 +128,7 @@ class Solver(Settings, ABC):
         Parameters
         ----------
         kind : type
-            A class of `em.stages`.
+            The class.
         """
         return next((one for one in self.stream_stages() if isinstance(one, kind)), None)
 
@@ -163,10 +160,8 @@ class Solver(Settings, ABC):
 
         Parameters
         ----------
-        state : State
-            With the initial model.
-        data : Batch
-            The first batch.
+        state, data : State, Batch
+            With the initial model, and the first batch.
         pseudo_statistics : Statistics or None
             Sums over observations that keep components apart where the batch has little evidence.
         n_passes : int
@@ -196,14 +191,10 @@ class Solver(Settings, ABC):
 
         Parameters
         ----------
-        state : State
-            The present one.
-        batch : Batch
-            In the form that the model takes.
-        schedule : callable t -> eta
-            Learning rates, or a `Schedule`.
-        starts : object, default=None
-            Makes models that begin from data, see `Stream`.
+        state, batch : State, Batch
+            The present one, and data in the form that the model takes.
+        schedule, starts : callable t -> eta, object
+            See `Stream`.
         """
         learn, stream = self.stream(state), Stream(schedule, self.draws, starts)
         if Opening.name in state.carry and (opening := self.stage(Opening)):
@@ -267,10 +258,8 @@ class Solver(Settings, ABC):
 
         Parameters
         ----------
-        state, before : State
-            After the update, and before it.
-        number : int
-            Of the pass, from 1 up.
+        state, before, number : State, State, int
+            After the update and before it, and the number of the pass, from 1 up.
         """
         if self.average_from is None or number < self.average_from:
             return state
@@ -297,15 +286,13 @@ class Solver(Settings, ABC):
         """Return the score by which fits from several starts are compared: higher is better.
 
         It is a mean log-likelihood in nats per observation: of the last pass if the fit returns its
-        model, or nearly so; else of the data under the model that the fit returns. It is far from
-        that of a single pass which has read the rows more than once.
+        model, or nearly so; else of the data under the model that the fit returns, also after a
+        single pass that has read the rows more than once.
 
         Parameters
         ----------
-        progress : Progress
+        progress, data : Progress, Batch
             Of a fit that has ended.
-        data : Batch
-            Of the fit.
         """
         is_another = self.is_stochastic or self.average_from is not None
         if len(progress.lower_bounds) == 1:
@@ -319,12 +306,8 @@ class Solver(Settings, ABC):
 
         Parameters
         ----------
-        state : State
-            With the model of the first start.
-        data : Batch
-            Of the fit.
-        plan : Plan
-            Of the fit.
+        state, data, plan : State, Batch, Plan
+            Of the fit, with the model of the first start.
         """
         return None
 
@@ -334,12 +317,8 @@ class Solver(Settings, ABC):
 
         Parameters
         ----------
-        progress : Progress
-            Its `take` is called with each new state.
-        data : Batch
-            All observations, in the form that the model takes.
-        plan : Plan
-            Of the fit.
+        progress, data, plan : Progress, Batch, Plan
+            Of the fit. `Progress.take` is called with each new state.
 
         Yields
         ------

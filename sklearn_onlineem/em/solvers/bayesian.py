@@ -169,10 +169,8 @@ class RunningStatistics(Carry):
 
         Parameters
         ----------
-        model : Model
-            The initial model.
-        mass : float
-            Above 0.
+        model, mass : Model, float
+            The initial model, and a number above 0.
         lengths : LengthDistribution, default=None
             Lengths of sequences, if the model does not have a distribution of them.
         """

@@ -23,10 +23,8 @@ class EStep(NamedTuple):
 
     Attributes
     ----------
-    statistics : Statistics
-        Expected statistics.
-    log_likelihood : float
-        Mean per observation, in nats.
+    statistics, log_likelihood : Statistics, float
+        Expected statistics, and the mean per observation, in nats.
     rng : numpy.random.Generator or None
         Generator of its draws; None if it drew nothing.
     """
@@ -87,10 +85,8 @@ class Stage(Settings, ABC):
         ----------
         state, data : State, Batch
             The state after the start, and its data; None if the start was given.
-        n_left_out : int
-            Rows that were left out of the data.
-        is_final : bool
-            Whether the start will not be made anew.
+        n_left_out, is_final : int, bool
+            Rows that were left out of the data; whether the start will not be made anew.
         """
         return None
 
@@ -104,12 +100,8 @@ class Stage(Settings, ABC):
         ----------
         inner : callable (state, batch, stream, found=None) -> Update
             The step of the next stage.
-        state : State
-            The present one.
-        batch : Batch
-            In the form that the model takes.
-        stream : Stream
-            Of all steps.
+        state, batch, stream : State, Batch, Stream
+            The present state, data in the form that its model takes, and what all steps share.
         found : EStep, default=None
             Of the batch under the present model; None: it has not been made.
         """
@@ -119,10 +111,8 @@ class Stage(Settings, ABC):
 
         Parameters
         ----------
-        before, after : State
+        before, after, data : State, State, Batch
             Those of the step; None before a start.
-        data : Batch
-            Of the step.
         """
         return None
 

@@ -63,7 +63,7 @@ class Opening(Stage):
         Parameters
         ----------
         first : FirstRows
-            Those so far.
+            Rows so far.
         """
         return min(math.ceil(self.rows * first.size), _MOST_ROWS)
 
@@ -92,12 +92,8 @@ class Opening(Stage):
 
         Parameters
         ----------
-        first : FirstRows
-            These rows.
-        starts : object
-            As in `Stream`.
-        seed : tuple of int
-            Of the draws of the start.
+        first, starts, seed : FirstRows, object, tuple of int
+            These rows, see `Stream`, and the seed of the draws of the start.
         """
         data, n_needed = first.followed_by(), self.n_needed(first)
         made = starts.started(data, seed, n_needed)
