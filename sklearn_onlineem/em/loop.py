@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise, takewhile
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TypeAlias
 
@@ -92,17 +91,6 @@ class Progress:
                 )
             else:
                 self.stopped |= bool(answer)
-
-    def latest_gains(self) -> list[float]:
-        """Return the changes of the log-likelihood in the last passes, oldest first."""
-        # The gains of earlier passes shrank faster.
-        latest = map(float, self.lower_bounds[-5:])
-        return [abs(after - before) for before, after in pairwise(latest)]
-
-    def latest_divergences(self) -> list[float]:
-        """Return KL(new || old) of the last passes of batch EM, oldest first."""
-        passes = takewhile(lambda step: step.eta == math.inf, reversed(self.history.steps()))
-        return [step.kl_divergence for step in islice(passes, self.n_iter)][::-1]
 
 
 def run(

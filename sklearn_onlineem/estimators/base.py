@@ -132,7 +132,7 @@ class OnlineEM(
                     progress, plan = begun(initialiser.model)
                     another = partial(begun, initialiser.another)
                 if n_starts == "auto":
-                    n_starts, n_first = solver.trial(progress.state, data, plan) or (1, None)
+                    n_starts, n_first = solver.trial(progress.state, data, plan)
                 starts, tasks = (n_starts, n_first), None
                 if not vars(self).keys().isdisjoint(TASKED):
                     tasks = FitTasks(self, X, y, attributes, starts, plan.max_iter)

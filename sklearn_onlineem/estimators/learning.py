@@ -225,7 +225,7 @@ def plan_of(estimator, state, data, bounds=()):
     has_prior = getattr(estimator, "_learnt_prior", None) is not None
     return Plan(
         schedule_of(estimator, state, is_stream=False), estimator._n_in_batch(data), stopping,
-        state.seed, rate_is_chosen=estimator.eta0 != "auto",
+        np.random.default_rng(state.seed), rate_is_chosen=estimator.eta0 != "auto",
         start_is_given=state.constants.is_known or has_prior or has_start_values(estimator),
         max_iter=most_passes(estimator), bound_before=bound_before,
     )  # fmt: skip

@@ -6,6 +6,7 @@ import sys
 import warnings
 from contextlib import suppress
 from functools import partial
+from itertools import islice, pairwise, takewhile
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn_onlineem.em.schedules import BETA_SCHEDULES
 from sklearn_onlineem.em.solvers import Online
 from sklearn_onlineem.em.stopping import StandardErrorStopping, expected_passes, remaining_gain
 from sklearn_onlineem.estimators.fitted import copy_after, fitted_after
-from sklearn_onlineem.estimators.learning import most_passes, stops_in_standard_errors, tol_of
+from sklearn_onlineem.estimators.learning import stops_in_standard_errors, tol_of
 from sklearn_onlineem.families import Gaussians, Product
 from sklearn_onlineem.families.capabilities import ColumnDistributions
 
@@ -87,11 +88,9 @@ def finish(estimator, solver, progress, data, may_converge=True):
     progress.state = state.counting(n_seen=before.n_seen + data.total_weight, size=size)
     may_converge &= estimator.tol != 0 and not solver.is_stochastic
     if may_converge and not (progress.converged or progress.stopped):
-        in_errors = stops_in_standard_errors(estimator, state.model) and state.step.eta == math.inf
-        outlook = _in_standard_errors if in_errors else _outlook
         warn_user(
-            f"{name} did not converge within max_iter={most_passes(estimator)} passes:"
-            f" {outlook(estimator, progress, data)}. Raise max_iter or tol.",
+            f"{name} did not converge within max_iter={n_iter} passes:"
+            f" {_outlook(estimator, progress, data)}. Raise max_iter or tol.",
             ConvergenceWarning,
         )
     average_from = solver.average_from
@@ -103,23 +102,22 @@ def finish(estimator, solver, progress, data, may_converge=True):
     warn_of_point_masses(estimator, state.model, data)
 
 
-def _in_standard_errors(estimator, progress, data):
-    """Describe how far the maximum is, and how many more passes are needed."""
-    gains, model = progress.latest_gains(), progress.state.model
-    rule = StandardErrorStopping(data.total_weight, model.n_parameters())
-    left, n_passes = remaining_gain(gains), rule.outlook(gains).n_passes
-    if left == math.inf:
-        return "its last passes do not tell how far the maximum is"
-    distance = rule.distance(left)
-    return (
-        f"parameters are some {distance:.2g} standard errors from the maximum, and"
-        f" {n_passes} more bring them within a tenth of one"
-    )
-
-
 def _outlook(estimator, progress, data):
-    """Describe the last passes, and how many more `tol` needs."""
-    gains, divergences = progress.latest_gains(), progress.latest_divergences()
+    """Describe the last passes, or how far the maximum is, and how many more `tol` needs."""
+    # The gains of earlier passes shrank faster.
+    latest, model = map(float, progress.lower_bounds[-5:]), progress.state.model
+    gains = [abs(after - before) for before, after in pairwise(latest)]
+    steps = takewhile(lambda step: step.eta == math.inf, reversed(progress.history.steps()))
+    divergences = [step.kl_divergence for step in islice(steps, progress.n_iter)][::-1]
+    if divergences and stops_in_standard_errors(estimator, model):
+        rule = StandardErrorStopping(data.total_weight, model.n_parameters())
+        left, n_passes = remaining_gain(gains), rule.outlook(gains).n_passes
+        if left == math.inf:
+            return "its last passes do not tell how far the maximum is"
+        return (
+            f"parameters are some {rule.distance(left):.2g} standard errors from the maximum, and"
+            f" {n_passes} more bring them within a tenth of one"
+        )
     values = divergences if estimator.stopping == "kl" else gains
     parts = [f"changed the log-likelihood by {gains[-1]:.2g} nats"] if gains else []
     parts += [f"had KL(new || old) = {divergences[-1]:.2g} nats"] if divergences else []

@@ -18,9 +18,8 @@ from sklearn_onlineem.em.state import State
 class Adaptive(Solver):
     r"""Online EM that needs no learning rate: several models learn, and those predict that did.
 
-    Each model remembers the past for another half-life, and takes the online steps of
-    :class:`~sklearn_onlineem.em.Online`. Their weights are learnt by online EM, too, as those of
-    the components of a mixture, with a fixed share for all: after a batch of b rows,
+    Each model remembers the past for another half-life, and takes the steps of `Online`. Their
+    weights are learnt by online EM, too, with a fixed share for all: after a batch of b rows,
 
     .. math::
         w_j \leftarrow (1 - \gamma) w_j + \gamma \Big((1 - a)
@@ -28,15 +27,13 @@ class Adaptive(Solver):
         \gamma = 1 - 2^{-b / 250}, \quad a = 0.06,
 
     where :math:`\ell_j` is the mean log-likelihood of the batch, per observation, before model j
-    learns it: the responsibilities are those of a typical observation. The log-likelihoods come
-    from the steps. *Scores are those of the mixture*, :math:`\log \sum_j w_j p_j(x)` of each
+    learns it. *Scores are those of the mixture*, :math:`\log \sum_j w_j p_j(x)` of each
     observation: `score_samples`, `score`, and criteria made of them. `model_`, and all that has
     components or states, is the model with the largest weight, which also enters merges. `eta0`,
     `beta` and `schedule` are ignored, but by `fit` of topics.
 
-    Streams start as those of ``Online``; all models begin from each new start. `fit` learns as
-    :class:`~sklearn_onlineem.em.Auto`, since data at hand are shuffled, and all models of a stream
-    that continues begin from the result.
+    Streams start as those of `Online`; all models begin from each new start. `fit` learns as
+    :class:`~sklearn_onlineem.em.Auto`, and all models of a stream that continues begin from it.
 
     Parameters
     ----------
@@ -45,7 +42,7 @@ class Adaptive(Solver):
         rows that determine a model (the number of its parameters for each column). Infinity: all
         rows count alike. The time of a step grows with their number.
     reinitialises, start_rows, skips_outliers
-        Like those of :class:`~sklearn_onlineem.em.Online`.
+        See :class:`~sklearn_onlineem.em.Online`.
 
     Notes
     -----
@@ -87,7 +84,7 @@ class Adaptive(Solver):
         check_bool("skips_outliers", self.skips_outliers)
         self.stream_stages()  # It checks the numbers.
 
-    def trial(self, state: State, data: Batch, plan: Plan) -> tuple[int, int] | None:
+    def trial(self, state: State, data: Batch, plan: Plan) -> tuple[int, int | None]:
         return Auto().trial(state, data, _plan_of_fit(state, plan))
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
@@ -99,4 +96,4 @@ def _plan_of_fit(state, plan):
     if not state.model.is_exact:
         return plan
     schedule = PowerDecayInRows(state.constants.observations_needed, 0.6)
-    return replace(plan, schedule=schedule, seed=plan.rng, rate_is_chosen=False)
+    return replace(plan, schedule=schedule, rate_is_chosen=False)

@@ -85,8 +85,7 @@ class Auto(Solver):
         climbs = (SplitMerge(n_components="fixed") if steps_pay else Batch()).passes
         size = min(plan.batch_size, -(-n // _BATCHES)) if takes_turns else plan.batch_size
         n_turns = _TURNS if takes_turns else int(is_new and n > size)
-        if n_turns:  # or the generator is not needed
-            endless = replace(plan, batch_size=size, stopping=never, seed=plan.rng)
+        endless = replace(plan, batch_size=size, stopping=never)
         try:
             for _ in range(n_turns):
                 yield from islice(Online().passes(progress, data, endless), self.online_passes)
@@ -102,24 +101,25 @@ class Auto(Solver):
             progress.state = progress.state._replace(model=start.model)
             yield from climbs(progress, data, plan)
 
-    def trial(self, state: State, data: Observations, plan: Plan) -> tuple[int, int] | None:
+    def trial(self, state: State, data: Observations, plan: Plan) -> tuple[int, int | None]:
         if plan.rate_is_chosen or plan.max_iter == 0 or not self._may_move(state, data, plan):
-            return None
+            return 1, None
         if not isinstance(state.model, SplitsAndMerges):
             return _STARTS, _TRIAL
-        return (2, _TURNS * (self.online_passes + PASSES)) if len(data) < _MANY_ROWS else None
+        return (2, _TURNS * (self.online_passes + PASSES)) if len(data) < _MANY_ROWS else (1, None)
 
     def _may_move(self, state, data, plan):
         """Return whether components are several, with values enough and no places of their own."""
         model, is_mixture = state.model, isinstance(state.model, SplitsAndMerges)
         if model.n_components < (_COMPONENTS if is_mixture else _STATES):
             return False
-        if model.n_parameters() > data.n_rows * data.n_features:
+        is_free = self.split_merge and not plan.start_is_given and plan.stopping().tol > 0.0
+        if not is_free or model.n_parameters() > data.n_rows * data.n_features:
             return False
+        if not is_mixture:
+            return data.labels is None
         try:
-            if is_mixture:
-                model.check_split_merge(state.prior, data, fixed=True)
+            model.check_split_merge(state.prior, data, fixed=True)
         except ours(ValueError):
             return False
-        is_free = self.split_merge and not plan.start_is_given and plan.stopping().tol > 0.0
-        return is_free and (is_mixture or data.labels is None)
+        return True

@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 
-from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Generator
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
@@ -47,8 +46,8 @@ class Plan:
     stopping : callable (is_exact=True) -> rule
         Returns a new stopping rule, see `em.stopping`; `is_exact` says whether one model sees all
         data in a pass.
-    seed : tuple of int, or numpy.random.Generator
-        Of `rng`, the generator of the orders in which observations are taken.
+    rng : numpy.random.Generator
+        Of the orders in which observations are taken.
     rate_is_chosen, start_is_given : bool, default=False
         Whether the user has chosen the first learning rate; and the start, so that components have
         their places.
@@ -61,16 +60,11 @@ class Plan:
     schedule: RateSchedule
     batch_size: int
     stopping: Callable[..., StoppingRule]
-    seed: tuple[int, ...] | Generator
+    rng: Generator
     rate_is_chosen: bool = False
     start_is_given: bool = False
     max_iter: int | None = None
     bound_before: float = -math.inf
-
-    @cached_property
-    def rng(self) -> Generator:
-        # To make one takes as long as a pass over few rows, and batch EM needs none.
-        return np.random.default_rng(self.seed)
 
 
 @dataclass(frozen=True)
@@ -301,15 +295,15 @@ class Solver(Settings, ABC):
             return self.finished(progress.state).model.e_step(data)[1]
         return progress.lower_bounds[-1]
 
-    def trial(self, state: State, data: Batch, plan: Plan) -> tuple[int, int] | None:
-        """Return how many starts to try, and for how many passes; None: one is enough.
+    def trial(self, state: State, data: Batch, plan: Plan) -> tuple[int, int | None]:
+        """Return how many starts to try, and for how many passes; None: to their end.
 
         Parameters
         ----------
         state, data, plan : State, Batch, Plan
             Of the fit, with the model of the first start.
         """
-        return None
+        return 1, None
 
     @abstractmethod
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:

@@ -28,10 +28,10 @@ __all__ = ["BayesianOnline", "RunningStatistics", "running_step"]
 class BayesianOnline(Solver):
     """Bayesian online EM: running statistics are the hyper-parameters of a posterior.
 
-    Each batch adds its expected statistics to those of all batches before, which are never computed
-    again, and the model is the mode or the mean of the conjugate posterior. Learning rates, one for
-    each component, follow from the prior and the data; `eta0`, `beta` and `schedule` are ignored. A
-    fit takes one pass, so that each observation counts once. See :ref:`bayesian`.
+    Each batch adds its expected statistics to those of all batches before, and the model is the
+    mode or the mean of the conjugate posterior. Learning rates, one for each component, follow from
+    the prior and the data; `eta0`, `beta` and `schedule` are ignored. A fit takes one pass, so that
+    each observation counts once. See :ref:`bayesian`.
 
     Parameters
     ----------

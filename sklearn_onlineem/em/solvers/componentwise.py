@@ -21,9 +21,9 @@ class Componentwise(Solver):
 
     with the counts :math:`c_k = \sum_n r_{nk} + \alpha_k - 1`. The next step uses the
     responsibilities of the new mixture. A pass is a step for each active component; no step lowers
-    the likelihood, or the posterior, and fixed points are those of batch EM. Streams take online
-    steps. Batch EM usually takes less time, see :ref:`componentwise`. Log densities are kept in
-    memory: a double for each row and component.
+    the likelihood, or the posterior, and fixed points are those of batch EM. Batch EM usually takes
+    less time, see :ref:`componentwise`. Log densities are kept: a double for each row and
+    component.
 
     Parameters
     ----------
@@ -39,11 +39,10 @@ class Componentwise(Solver):
 
     Notes
     -----
-    In expectation over a component drawn at random, a step raises the bound by at least
-    :math:`c = 1/K` of a step of batch EM, and with the weights as one more block by
-    :math:`c = 1/(K + 1)`: so bounds on the convergence of EM hold for K times, or K + 1 times, as
-    many steps. With a tied covariance a step updates a mean, under the old covariance, and each
-    pass ends with a step of batch EM.
+    In expectation over a component drawn at random, a step raises the bound by at least 1/K of a
+    step of batch EM, or 1/(K + 1) with the weights as one more block: bounds on the convergence of
+    EM hold for as many times the steps. With a tied covariance a step updates a mean, under the old
+    covariance, and each pass ends with a step of batch EM.
 
     References
     ----------

@@ -19,50 +19,43 @@ _SETTINGS_OF_STAGES = "start_rows", "sample", "skips_outliers", "reinitialises",
 class Online(Solver):
     """Online EM: passes over shuffled mini-batches, by the learning rates.
 
-    The stopping rule uses the log-likelihood of each batch before the model learns from it.
-
-    A weight repeats an observation also for `skips_outliers`, as the nearest whole number from 1
-    up. What concerns rows that are kept does not depend on weights: `start_rows`, `reinitialises`,
-    `follows_levels` and `sample`.
+    The stopping rule uses the log-likelihood of each batch before the model learns from it. A
+    weight repeats an observation also for `skips_outliers`, as the nearest whole number from 1 up;
+    the settings about rows that are kept do not depend on weights.
 
     Parameters
     ----------
     average_from : int, default=None
         First pass of a fit whose iterates are averaged: the fit returns the maximiser of the mean
-        of their own statistics (Polyak-Ruppert) instead of the last iterate. None: no averaging.
-        Streams return the last iterate.
+        of their own statistics (Polyak-Ruppert). None: the last iterate, as of streams.
     inertia : Inertia, default=Exact()
         The old model's own statistics, or an estimate of them, `Sampled`.
     reinitialises : bool, default=True
         Whether empty components of a mixture, states of a hidden Markov model or topics may be
-        reinitialised in a stream. While there are some, the last 500 of each 3,200 rows are kept.
-        Those of nominal families cannot, and a warning says so. False for sources that return to
-        what they were, as by day and by night, and where no rows must be kept.
+        reinitialised in a stream; a warning says if those of a nominal family cannot. While there
+        are some, the last 500 of each 3,200 rows are kept. False for sources that return to what
+        they were, as by day and by night, and where no rows must be kept.
     start_rows : int, default=100
         First rows or documents of a stream that are kept, for each component, and more where a
-        component has more parameters than three for each column. As they come, the start is made
+        component has more than three parameters for each column. As they come, the start is made
         anew from all of them; at last it is settled by batch EM with split and merge steps, of
-        topics by passes of online EM, and they are dropped.
-        0: the start is made from the first batch.
+        topics by passes of online EM, and they are dropped. 0: it is made from the first batch.
     skips_outliers : bool, default=True
         Whether rows of a stream that are far too surprising are left out of learning, with one
         warning: those whose surprise, -log p(row), is above the 99 % quantile of the latest 1,000
-        rows by a hundred times its distance from the median (a hundred nats, where that is less,
-        as of symbols); if fewer than 3 % of 300 rows are, and not half of the last 20 as
-        surprising, but for a factor of 2, as rows of a rare cluster are. Hidden Markov models and
-        Kalman filters take such rows as missing.
+        rows by a hundred times its distance from the median (a hundred nats, if that is less); if
+        fewer than 3 % of 300 rows are, and not half of the last 20 as surprising, but for a factor
+        of 2, as rows of a rare cluster are. Models of sequences take such rows as missing.
     follows_levels : bool, default=True
         Whether a stream of a Kalman filter follows its source to a new level, and bounds the
         eigenvalues of the transitions.
     sample : int, default=None
-        Size of a uniform sample of all rows, documents or whole sequences of a stream, for streams
-        that are sorted. *The estimator holds these rows*, and so does its pickle: `sample_` shows
-        them, and `drop_sample` forgets them; merges and callbacks do not get them, and go on
+        Size of a uniform sample of all rows, documents or whole sequences, for streams that are
+        sorted, not for sources that drift. *The estimator holds these rows*, and so does its
+        pickle: `sample_` shows them, and `drop_sample` forgets them; merges and callbacks go on
         without. Whenever a stream is half as long again, four fifths of the sample make two
         challengers, by batch EM from the present model and from a new start. One takes its place if
-        it explains the last fifth better, by more than a standard error. So the model is one of all
-        rows so far: not for sources that drift. None: no sample.
-
+        it explains the last fifth better, by more than a standard error. None: no sample.
     stages : tuple of Stage, default=None
         The stages of a stream, the outermost first, in place of those that the five settings before
         name: values of `em.stages`, or of a class of your own. (): a step is eq. (3) and nothing

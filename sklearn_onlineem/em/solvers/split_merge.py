@@ -70,28 +70,25 @@ class SplitMerge(Solver):
     r"""Batch EM with split and merge steps: out of local optima, and to the number of components.
 
     With ``n_components="fixed"`` their number stays: two components are merged, and another one is
-    split. EM cannot do that where two components share one cluster and a third one has two. With
-    many rows a fit is usually better than the best of ten starts, in the time of one to two. After
-    some passes of batch EM it tries triples whose split gains most and whose merge loses least, by
-    EM of these components and of those that overlap them, on a sample of the rows. Triples are
-    taken that gain 0.002 nats a row, and half a nat for each parameter of a component, and leave no
-    component with less than four values for each of its parameters. Five passes of EM follow, and
-    all is kept if that raises the likelihood of all rows, times the prior. When it does not, or by
-    less than 0.002 nats, batch EM goes on until `tol`.
+    split, as where two share one cluster and a third one has two. After some passes of batch EM it
+    tries triples whose split gains most and whose merge loses least, by EM of these components and
+    of those that overlap them, on a sample of the rows. Triples are taken that gain 0.002 nats a
+    row, and half a nat for each parameter of a component, and leave no component with less than
+    four values for each of its parameters. Five passes of EM follow, and all is kept if that raises
+    the likelihood of all rows, times the prior. When it does not, or by less than 0.002 nats, batch
+    EM goes on until `tol`.
 
-    With ``n_components="free"``, the default, it also finds the number of components:
-    `n_components` of the estimator is the largest number; unused components have a weight of
-    exactly 0, and `n_components_` counts the others. It tries the merges that lose the least on the
-    sample, then the splits that gain most. Five passes of EM follow each, and it is kept if that
-    raises
+    With ``n_components="free"``, the default, `n_components` of the estimator is the largest
+    number; unused components have a weight of exactly 0, and `n_components_` counts the others. It
+    tries the merges that lose the least on the sample, then the splits that gain most. Five passes
+    of EM follow each, and it is kept if that raises
 
     .. math:: \sum_n \log p(x_n) - \tfrac{1}{2} \, \text{parameters} \times \log N,
 
-    which is Schwarz's criterion (BIC) times -1/2, with N the total weight of the rows. When no step
-    raises it, batch EM goes on until `tol`. Passes are those of batch EM, and the steps that are
-    kept.
+    which is Schwarz's criterion (BIC) times -1/2, with N the total weight of the rows.
 
-    Streams take online steps, and keep their components. See :ref:`number_of_components`.
+    Passes are those of batch EM, and the steps that are kept. Streams take online steps, and keep
+    their components. See :ref:`number_of_components`.
 
     Parameters
     ----------
