@@ -700,22 +700,20 @@ def some_of(rows, n_most, rng):
 
 def _k_means_plus_plus(family, rows, n_components, rng, likelihood_of):
     """Return the rows nearest to seeds, in those coordinates where EM makes them likeliest."""
-    maps = family.start_coordinates(rows.X, rows.sample_weight)
-
-    def nearest_to_seeds(to):
-        X, weight = to(rows.X), rows.sample_weight
-        _, chosen = kmeans_plusplus(X, n_components, sample_weight=weight, random_state=rng)
-        return pairwise_distances_argmin(X, X[chosen])
-
+    weight, starts = rows.sample_weight, []
+    maps = family.start_coordinates(rows.X, weight)
     if len(rows) < _FEWEST_ROWS * n_components or n_components > _MANY_COMPONENTS:
         maps = maps[:1]
-    starts = [nearest_to_seeds(to) for to in maps]
-
-    def likelihood_of_few(labels):
-        return likelihood_of(rows[few], labels[few], n_components)
-
-    few = slice(None) if len(maps) == 1 else some_of(np.arange(len(rows)), _COMPARED_ROWS, rng)
-    return likeliest(starts, likelihood_of_few, LEAST_GAIN)
+    for to in maps:
+        X = to(rows.X)
+        _, chosen = kmeans_plusplus(X, n_components, sample_weight=weight, random_state=rng)
+        starts.append(pairwise_distances_argmin(X, X[chosen]))
+    if len(starts) == 1:
+        return starts[0]
+    few = some_of(np.arange(len(rows)), _COMPARED_ROWS, rng)
+    return likeliest(
+        starts, lambda labels: likelihood_of(rows[few], labels[few], n_components), LEAST_GAIN
+    )
 
 
 def _random(family, rows, n_components, rng, likelihood_of):

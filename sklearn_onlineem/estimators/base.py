@@ -161,10 +161,14 @@ class OnlineEM(
                     rules.reader.form = None  # It has the data.
                 if not data.n_rows:  # Nothing of it was observed.
                     return
-                if rules.learn is None:
-                    _learn_first(self, rules, data, with_end)
-                else:
-                    _learn(self, rules, data, with_end, rules is present)
+                try:
+                    if rules.learn is None:
+                        _learn_first(self, rules, data, with_end)
+                    else:
+                        _learn(self, rules, data, with_end, rules is present)
+                except BaseException:
+                    vars(self).pop("_present_rules", None)
+                    raise
             except INVALID as error:
                 raise_named(error, self)
 
@@ -310,30 +314,26 @@ def _learn(estimator, rules, data, with_end, is_present):
     """Learn observations of a stream; `is_present`: by the rules of the update before."""
     fitted, n_rows = estimator._fitted, data.n_rows
     before = fitted.state if is_present else resumed(estimator)
-    try:
-        # Before callbacks, as one may set a parameter, which drops the rules.
-        estimator._present_rules = rules
-        with single_threaded_blas(n_rows, rules.n_numbers):
-            if rules.reader.attributes:
-                before = numbered_by_labels(estimator, before, data, rules.reader.attributes)
-            state = before.after(rules.learn(before, data, rules.stream), n_rows)
-        history, end = fitted.history.with_step(state.step), None
-        _warn(estimator, rules.stages, before, state, data)
-        if rules.callbacks:
-            progress = Progress(
-                before, fitted.history, callbacks_of(estimator), list(fitted.lower_bounds),
-                fitted.n_iter, fitted.converged, chains=fitted.chains, distance=fitted.distance,
-            )  # fmt: skip
-            progress.take(state)
-            state = progress.state
-        if with_end is not None:
-            state, end = with_end(state, without_outliers(state.carry, data))
-        # `_replace` would take twice as long.
-        attributes, rules.reader.attributes = rules.reader.attributes or fitted.attributes, {}
-        estimator._fitted = Fitted(state, history, attributes, *fitted[3:-2], end, fitted.distance)
-    except BaseException:
-        vars(estimator).pop("_present_rules", None)
-        raise
+    # Before callbacks, as one may set a parameter, which drops the rules.
+    estimator._present_rules = rules
+    with single_threaded_blas(n_rows, rules.n_numbers):
+        if rules.reader.attributes:
+            before = numbered_by_labels(estimator, before, data, rules.reader.attributes)
+        state = before.after(rules.learn(before, data, rules.stream), n_rows)
+    history, end = fitted.history.with_step(state.step), None
+    _warn(estimator, rules.stages, before, state, data)
+    if rules.callbacks:
+        progress = Progress(
+            before, fitted.history, callbacks_of(estimator), list(fitted.lower_bounds),
+            fitted.n_iter, fitted.converged, chains=fitted.chains, distance=fitted.distance,
+        )  # fmt: skip
+        progress.take(state)
+        state = progress.state
+    if with_end is not None:
+        state, end = with_end(state, without_outliers(state.carry, data))
+    # `_replace` would take twice as long.
+    attributes, rules.reader.attributes = rules.reader.attributes or fitted.attributes, {}
+    estimator._fitted = Fitted(state, history, attributes, *fitted[3:-2], end, fitted.distance)
     if rules.verbose:
         report_update(estimator, state)
 
@@ -348,22 +348,18 @@ def _learn_first(estimator, rules, data, with_end):
     progress = Progress(before, history, callbacks_of(estimator, attributes))
     # Parameters are valid; setting one drops it.
     estimator._present_rules = end = None
-    try:
-        with single_threaded_blas(data.n_rows):
-            steps = StreamStarts(estimator).steps(progress, data)
-            if with_end is not None:
-                usual = without_outliers(progress.state.carry, steps[-1][-1])
-                progress.state, end = with_end(progress.state, usual)
-        for step in steps:
-            _warn(estimator, rules.stages, *step)
-        if is_new and rules.solver.has_own_rates:
-            warn_of_unused_rates(estimator, rules.solver, progress)
-        estimator._check_structure(shape=shape)
-        is_valid = "_present_rules" in vars(estimator)
-        commit(estimator, progress, attributes, end)
-    except BaseException:
-        vars(estimator).pop("_present_rules", None)
-        raise
+    with single_threaded_blas(data.n_rows):
+        steps = StreamStarts(estimator).steps(progress, data)
+        if with_end is not None:
+            usual = without_outliers(progress.state.carry, steps[-1][-1])
+            progress.state, end = with_end(progress.state, usual)
+    for step in steps:
+        _warn(estimator, rules.stages, *step)
+    if is_new and rules.solver.has_own_rates:
+        warn_of_unused_rates(estimator, rules.solver, progress)
+    estimator._check_structure(shape=shape)
+    is_valid = "_present_rules" in vars(estimator)
+    commit(estimator, progress, attributes, end)
     if is_valid:
         estimator._present_rules = None
     if rules.verbose:

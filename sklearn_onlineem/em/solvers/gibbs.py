@@ -267,12 +267,13 @@ def effective_sample_size(values: Floats) -> float:
     halves = _halves(values)
     if not _varies(halves):
         return np.nan
-    scores = _normal_scores(halves)
-    n_chains, n = scores.shape
-    covariances = np.array([_autocovariances(chain) for chain in scores]).mean(axis=0)
-    within = covariances[0] * n / (n - 1.0)
-    total = within * (n - 1.0) / n + scores.mean(axis=1).var(ddof=1)
-    correlations = 1.0 - (within - covariances * n / (n - 1.0)) / total
+    scores, (n_chains, n) = _normal_scores(halves), halves.shape
+    means = scores.mean(axis=1, keepdims=True)
+    # Autocovariances of chains at all lags are sums divided by the length.
+    spectrum = np.fft.rfft(scores - means, 2 * n)
+    covariances = np.fft.irfft(np.abs(spectrum) ** 2, 2 * n)[:, :n].mean(axis=0) / n
+    total = covariances[0] + means.var(ddof=1)
+    correlations = 1.0 - (covariances[0] - covariances) * n / ((n - 1.0) * total)
     correlations[0] = 1.0
     pairs = correlations[: n // 2 * 2].reshape(-1, 2).sum(axis=1)
     is_negative = np.flatnonzero(pairs < 0.0)
@@ -312,10 +313,3 @@ def _split_r_hat(halves):
     if within == 0.0:
         return np.inf if between > 0.0 else np.nan
     return float(np.sqrt((n - 1.0) / n + between / within))
-
-
-def _autocovariances(chain):
-    """Return the autocovariances of a chain at all lags, sums divided by its length."""
-    n = len(chain)
-    spectrum = np.fft.rfft(chain - chain.mean(), 2 * n)
-    return np.fft.irfft(np.abs(spectrum) ** 2, 2 * n)[:n] / n

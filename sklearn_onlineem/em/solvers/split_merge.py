@@ -42,6 +42,12 @@ def split_merge_step(
     Batch EM of `model` has nearly converged. `prior` are terms of `batch_step`; `price` and
     `n_merges` are those of `SplitsAndMerges.split_merge_steps`.
     """
+
+    def criterion(model, log_likelihood):
+        if price is not None:
+            return log_likelihood - price * model.n_parameters()
+        return log_likelihood + sum(a * model.expected_log_likelihood(s) for a, s in prior)
+
     log_likelihood = None
     for new in model.split_merge_steps(data, rng, prior, price, n_merges):
         if log_likelihood is None:
@@ -52,14 +58,7 @@ def split_merge_step(
         except ours(ValueError):
             # Some rows determine no parameters.
             continue
-        gain = new.e_step(data)[1] - log_likelihood
-        if price is not None:
-            gain -= price * (new.n_parameters() - model.n_parameters())
-        else:
-            gain += sum(
-                a * (new.expected_log_likelihood(s) - model.expected_log_likelihood(s))
-                for a, s in prior
-            )
+        gain = criterion(new, new.e_step(data)[1]) - criterion(model, log_likelihood)
         if gain > 0.0:
             return new, log_likelihood, gain
     return None
