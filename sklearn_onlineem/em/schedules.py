@@ -231,7 +231,7 @@ class Forgetting(Schedule):
 
     With a constant factor a batch that is k steps old has the weight :math:`\zeta^k`, and
     :math:`\gamma_t \to 1 - \zeta`; with :math:`\zeta = 1` it is the harmonic schedule. Step sizes
-    are those of the factors :math:`\zeta_t = \gamma_{t-1} (1 / \gamma_t - 1)`.
+    have the factors :math:`\zeta_t = \gamma_{t-1} (1 / \gamma_t - 1)`.
 
     With a half-life of h rows, a row that k others have followed has the weight :math:`2^{-k/h}`,
     whatever the batches: :math:`\zeta = 2^{-b/h}` in a step of b rows.
@@ -240,8 +240,7 @@ class Forgetting(Schedule):
     ----------
     factor : float or callable, default=0.99
         The forgetting factor of a step, in (0, 1], or a function of its time t that returns it; not
-        used with `half_life`. A function is called once a step; where batches differ in size, for
-        all steps before.
+        used with `half_life`. Where batches differ in size, it is called for all steps before.
     eta0 : float, default=1.0
         Learning rate of the first step, above 0 and finite.
     half_life : float, default=None
@@ -336,12 +335,10 @@ def named_schedule(
     ----------
     name : {"power", "harmonic", "constant", "forgetting"}
         Which schedule.
-    eta0 : float or "auto"
-        First learning rate. "auto": with "power" the rate depends on the size of the batches; with
-        the others it is 1.
-    beta : float or "auto"
-        Decay of the rate; the forgetting factor with "forgetting", or "auto", half-life of 16 times
-        the observations needed.
+    eta0, beta : float or "auto"
+        First learning rate, and its decay, or the forgetting factor. "auto": with "power" the rate
+        depends on the size of the batches; with the others it is 1, and "forgetting" has a
+        half-life of 16 times the observations needed.
     observations_needed : float
         Number of observations that determine the model.
     """

@@ -34,16 +34,15 @@ class Step(NamedTuple):
         Learning rate; infinity for a step of batch EM. With running statistics: the size of the
         batch over theirs.
     log_likelihood : float
-        Mean log-likelihood of the batch *before* the update, in nats per observation.
+        Mean of the batch *before* the update, in nats per observation.
     kl_divergence : float
-        Joint KL(new model || old model), in nats per observation. NaN if the start of a stream was
-        made anew, whose components are others.
+        Joint KL(new model || old model), in nats per observation. NaN after a new start of a
+        stream, whose components are others.
     n_rows : int
         Rows, or pairs of strings, read so far, this update and all passes included.
     certificate : float
         :math:`\mathrm{KL} / \gamma^2`, in nats per observation: half the squared distance of the
-        batch's statistics from the model's, to first order. NaN if the step size is too small, or
-        the divergence NaN.
+        batch's statistics from the model's, to first order. NaN if the step size is too small.
     """
 
     eta: float
@@ -62,7 +61,7 @@ class ComponentStep(NamedTuple):
     Attributes
     ----------
     eta, log_likelihood, kl_divergence, n_rows, certificate
-        Like those of `Step`.
+        See `Step`.
     component_rates : ndarray of shape (n_components,) or None
         With running statistics, the learning rates of the components: the share of the batch in the
         statistics of each.
@@ -94,10 +93,8 @@ class History(NamedTuple):
 
     Attributes
     ----------
-    blocks : tuple of tuples of Step or ComponentStep
-        A hundred in each.
-    latest : tuple of Step or ComponentStep
-        The steps of the incomplete block.
+    blocks, latest : tuple of tuples, tuple of Step or ComponentStep
+        A hundred in each block, and the steps of the incomplete one.
     """
 
     blocks: tuple[tuple[AnyStep, ...], ...] = ()
@@ -132,10 +129,9 @@ _BLOCKS = _HISTORY_STEPS // _BLOCK
 class Restart:
     """Returned by a callback to let learning rates start again, because the source has changed.
 
-    The model stays, but counts for the last `n_rows` rows only; so do running statistics. Constant
-    schedules do not change, and the model of a fit that has ended counts for all of its data. While
-    the first rows of a stream are kept, its start is made anew from the last of them, and later
-    ones.
+    The model and running statistics stay, but count for the last `n_rows` rows only. Constant rates
+    do not change, and the model of a fit that has ended counts for all of its data. While the first
+    rows of a stream are kept, its start is made anew from the last of them, and later ones.
 
     Parameters
     ----------
@@ -232,22 +228,12 @@ class Update:
 
     Attributes
     ----------
-    model : Model
-        The new model.
-    eta : float
-        Learning rate; infinity for a step of batch EM.
-    log_likelihood : float
-        Mean of the data before the update, in nats per observation.
-    data : Batch or None
-        What was learnt; None: nothing.
-    size : float
-        `State.size_of` the data.
-    before : Model or None
-        Old model of the divergence; None: that of the state.
-    component_rates : ndarray of shape (n_components,) or None
-        Learning rates of the components, with running statistics.
-    model_weights : ndarray of shape (n_models,) or None
-        Weights of several models.
+    model, before : Model
+        The new model, and the old one of the divergence; None: that of the state.
+    eta, log_likelihood, component_rates, model_weights
+        See `ComponentStep`.
+    data, size : Batch or None, float
+        What was learnt, and `State.size_of` it; None: nothing.
     move : SplitMergeStep or None
         The split or merge step that has led to the model.
     is_new : bool
@@ -326,8 +312,8 @@ class State(NamedTuple):
     def size_of(self, data: Batch) -> float:
         """Return the size of a batch, in observations of the mean size of the first data.
 
-        It counts rows if the model does not explain the lengths of sequences, so that short
-        sequences move it less than long ones; else it is the number of observations.
+        It counts rows if the model does not explain the lengths of sequences, so that short ones
+        move it less than long ones; else observations.
 
         Parameters
         ----------
@@ -462,9 +448,8 @@ class State(NamedTuple):
     def with_model(self, model: Model) -> State:
         """Return this state with another model, which counts for the same observations.
 
-        Stages keep what does not contradict it: running statistics become those of the model, and a
-        sample of the stream begins anew; first rows of a stream, latest rows and records of
-        surprise are dropped.
+        Stages keep what does not contradict it: running statistics become those of the model, a
+        sample begins anew, and first and latest rows and records of surprise are dropped.
 
         Parameters
         ----------

@@ -96,15 +96,13 @@ def online_step(
         \Theta^+ = \operatorname*{arg\,min}_{\tilde\Theta} U_\Theta(\tilde\Theta \mid \text{batch})
         + \tfrac{1}{\eta} \mathrm{KL}\big(p(h, v \mid \Theta) \,\|\, p(h, v \mid \tilde\Theta)\big)
 
-    Both terms are linear in the expected complete-data statistics, so the minimiser is the M-step
-    of their weighted sum. The step size of Cappe & Moulines is ``eta / (1 + eta)``.
+    The minimiser is the M-step of a weighted sum of expected complete-data statistics. The step
+    size of Cappe & Moulines is ``eta / (1 + eta)``.
 
     Parameters
     ----------
-    model : Model
-        The old model.
-    data : Batch
-        In the form that the model's `e_step` takes.
+    model, data : Model, Batch
+        The old model, and data in the form that its `e_step` takes.
     eta : float
         Learning rate, above 0. Infinity is a step of batch EM.
     prior : iterable of (float, Statistics), default=()
@@ -152,12 +150,6 @@ def batch_step(
     Parameters
     ----------
     model, data, prior, rng
-        See `online_step`; `data` are all observations.
-
-    Returns
-    -------
-    new_model : Model
-    log_likelihood : float
-        Mean log-likelihood per observation, *under the old model*.
+        See `online_step`, for what is returned, too; `data` are all observations.
     """
     return online_step(model, data, math.inf, prior, rng)

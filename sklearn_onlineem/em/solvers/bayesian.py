@@ -203,20 +203,16 @@ def running_step(
 
     Parameters
     ----------
-    model : Model
-        The old model, under which the expectations are taken.
-    data : Batch
-        In the form that the model's `e_step` takes.
+    model, data : Model, Batch
+        The old model, and data in the form that its `e_step` takes.
     running : RunningStatistics
         Of all batches before.
     prior : iterable of (float, Statistics), default=()
         Weights and pseudo-statistics whose sum is :math:`s_0`, which is not forgotten.
     kept : float, default=1.0
         The forgetting factor :math:`\zeta`.
-    rng : numpy.random.Generator, default=None
-        If given, hidden variables are sampled instead of averaged over.
-    found : (Statistics, float), default=None
-        What the model's `e_step` has returned for the data; None: it is called.
+    rng, found
+        See :func:`~sklearn_onlineem.em.step.online_step`.
 
     Returns
     -------
