@@ -175,13 +175,11 @@ class StreamStarts:
         plan = plan_of(estimator, start, data, ())
         n_batch = estimator._n_in_batch(data, settles=True)
         plan = replace(plan, rate_is_chosen=False, batch_size=n_batch, stopping=stopping)
-        solver, n_passes = estimator._solver(), _LAST_PASSES if is_last else _SETTLING_PASSES
-        solver.check(start)
+        estimator._solver().check(start)
+        solver, n_passes = Auto(split_merge=is_last), _LAST_PASSES if is_last else _SETTLING_PASSES
         if n_batch < len(data):
             plan = replace(plan, schedule=PowerDecay(1.0, 0.6))
             solver, n_passes = Online(), _LAST_ONLINE_PASSES if is_last else _PASSES
-        else:
-            solver = Auto(split_merge=is_last)
         run(solver.passes(progress, data, plan), progress, n_passes)
         return progress.state.model
 
