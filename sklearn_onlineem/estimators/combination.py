@@ -47,6 +47,7 @@ _DECAYS = 1e-12, 700.0
 # standard deviations are allowed, and a term of second order for few rows, by
 # `benchmarks.papers.unequal_sites`. So many rows are drawn.
 _APART, _DEVIATIONS, _SECOND_ORDER, _N_DRAWN = 0.05, 15.0, 1.5, 2000
+_METHODS = ["averaging", "entropic", "sampled"]
 # Attributes that may differ between members.
 _OF_MEMBERS = ("feature_names_in_", "aligned_members_", "classes_")
 
@@ -187,7 +188,7 @@ def combine_estimators(
     estimators = _checked_members(estimators, base)
     if weights is not None:
         weights = _checked_weights(weights, len(estimators))
-    require(method in _METHODS, "method", f"one of {sorted(_METHODS)}", method)
+    require(method in _METHODS, "method", f"one of {_METHODS}", method)
     is_valid = isinstance(align, bool | np.bool_) or align == "auto"
     require(is_valid, "align", "True, False or 'auto'", align)
     labels = np.array([*map(n_labels, estimators)])
@@ -196,7 +197,7 @@ def combine_estimators(
     groups = _groups([estimator._fitted.state for estimator in estimators], base)
     with single_threaded_blas(n_rows=n_pseudo_samples):
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=4)
-        sampled_statistics = partial(Sampled(n_pseudo_samples), rng=np.random.default_rng(seed))
+        inertia = partial(Sampled(n_pseudo_samples), rng=np.random.default_rng(seed))
         before, members, totals, aligned = [], [], [], np.zeros(len(estimators), dtype=bool)
         for places, states, origins in groups:
             shares = None if weights is None else weights[places]
@@ -219,7 +220,7 @@ def combine_estimators(
             aligned[places] |= new is not old
         totals = _checked_weights(totals, len(totals))
         chosen = [(w, state) for w, state in zip(totals, states, strict=True) if w > 0.0]
-        model, statistics = _METHODS[method](chosen, sampled_statistics)
+        model, statistics = _merged(chosen, method, inertia)
     state = _state_of(model, statistics, before)
     if align and model.has_components and getattr(model, "n_components", 1) > 1:
         of_groups = zip(groups, states, strict=True)
@@ -358,20 +359,24 @@ def _continued(estimator, states, origins, shares, is_averaged):
 # ------------------------------------------------------------------------------- ways of merging
 
 
-def _averaging(members, sampled_statistics):
+def _merged(members, method, inertia):
+    """Return the model of members, pairs of a weight and a state, and its statistics, or None."""
     total = sum(weight for weight, _ in members)
     shares = [weight / total for weight, _ in members]
-    return average([state.model for _, state in members], shares), None
-
-
-def _entropic(members, sampled_statistics):
-    statistics = combine((weight, _evidence(state)) for weight, state in members)
-    prior = _component_prior(members[0][1])
-    n_seen = sum(state.counters.n_seen for _, state in members)
-    if prior is not None and n_seen > 0.0:
-        total = sum(weight for weight, _ in members)
-        statistics = statistics.merge(1.0, prior, total / n_seen)
-    return _maximiser(members, statistics)
+    mean = average([state.model for _, state in members], shares)
+    if method == "averaging":
+        return mean, None
+    if method == "sampled":
+        statistics = combine((w, inertia(state.model, state.lengths)) for w, state in members)
+    else:
+        statistics = combine((weight, _evidence(state)) for weight, state in members)
+        prior = _component_prior(members[0][1])
+        n_seen = sum(state.counters.n_seen for _, state in members)
+        if prior is not None and n_seen > 0.0:
+            statistics = statistics.merge(1.0, prior, total / n_seen)
+    statistics = statistics.scale(1.0 / total)
+    # Parts without statistics, such as floors and fixed parameters, are averaged.
+    return mean.m_step(statistics), statistics
 
 
 def _evidence(state):
@@ -393,24 +398,6 @@ def _component_prior(state):
     if not isinstance(prior, MixtureStatistics) or not isinstance(prior.emissions, Sums):
         return None
     return MixtureStatistics(np.zeros_like(prior.counts), prior.emissions)
-
-
-def _sampled(members, sampled_statistics):
-    statistics = combine(
-        (weight, sampled_statistics(state.model, state.lengths)) for weight, state in members
-    )
-    return _maximiser(members, statistics)
-
-
-def _maximiser(members, statistics):
-    # Parts without statistics, such as floors and fixed parameters, are averaged.
-    average, _ = _averaging(members, None)
-    total = sum(weight for weight, _ in members)
-    statistics = statistics.scale(1.0 / total)
-    return average.m_step(statistics), statistics
-
-
-_METHODS = {"entropic": _entropic, "averaging": _averaging, "sampled": _sampled}
 
 
 def _check_partners(members, weights):
