@@ -99,11 +99,6 @@ def batch_passes(
         prior = state.prior_terms(size, size / data.total_weight)
         return Evaluation(model, evidence, log_likelihood, prior, data)
 
-    def after(model):
-        """Return the state after the pass."""
-        data = here.data
-        return progress.state.after_pass(model, here.log_likelihood, data, n_read * data.n_rows)
-
     rule, n_read = never() if solver.is_stochastic else plan.stopping(), 0
     here, is_plain = evaluate(progress.state.model), solver.acceleration is None
     accelerates = not is_plain and rule.tol > 0.0
@@ -119,8 +114,10 @@ def batch_passes(
             there, promised = here, certificate.gain
         elif newton.takes_over(here, rule, progress):
             there, promised = newton.step(here, evaluate)
-        state = after(here.stepped if there is None else there.model)
-        value = here.log_posterior if is_suited else here.log_likelihood
+        before, log_likelihood, data = progress.state, here.log_likelihood, here.data
+        model = here.stepped if there is None else there.model
+        state = before.after_pass(model, log_likelihood, data, n_read * data.n_rows)
+        value = here.log_posterior if is_suited else log_likelihood
         is_last = rule(value, state.step.kl_divergence, promised)
         is_last = is_last and state.step.n_components is None
         if certificate is not None and not certificate.is_due():
@@ -130,10 +127,11 @@ def batch_passes(
             is_last, there = certificate.holds(there, evaluate, is_stuck)
             progress.distance = rule.distance(certificate.gain) if is_last else math.inf
             # The last step is one of EM, whose E-step has been made.
-            state = after(there.stepped if is_last else there.model)
+            model = there.stepped if is_last else there.model
+            state = before.after_pass(model, log_likelihood, data, n_read * data.n_rows)
         else:
             certificate = None
-        take(solver.averaged(state, progress.state, number))
-        yield here.log_likelihood, is_last
+        take(solver.averaged(state, before, number))
+        yield log_likelihood, is_last
         n_read = 0
         here = there or evaluate(progress.state.model)
