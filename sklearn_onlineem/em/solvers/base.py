@@ -242,19 +242,13 @@ class Solver(Settings, ABC):
                 state = learn(before, batch)
                 log_likelihood += n_batch * state.step.log_likelihood
                 weight += n_batch
-                progress.take(self.averaged(state, before, number))
+                progress.take(self._averaged(state, before, number))
                 if progress.stopped:
                     return log_likelihood / weight
         return log_likelihood / weight
 
-    def averaged(self, state: State, before: State, number: int) -> State:
-        """Return the state after an update with the `Average` of iterates, from `average_from` on.
-
-        Parameters
-        ----------
-        state, before, number : State, State, int
-            After the update and before it, and the number of the pass, from 1 up.
-        """
+    def _averaged(self, state, before, number):
+        """Return the state after an update of a pass, with the `Average` of iterates."""
         if self.average_from is None or number < self.average_from:
             return state
         statistics, mean = state.model.own_statistics(state.lengths), before.carry.get("average")

@@ -131,7 +131,7 @@ def batch_passes(
             state = before.after_pass(model, log_likelihood, data, n_read * data.n_rows)
         else:
             certificate = None
-        take(solver.averaged(state, before, number))
+        take(solver._averaged(state, before, number))
         yield log_likelihood, is_last
         n_read = 0
         here = there or evaluate(progress.state.model)
