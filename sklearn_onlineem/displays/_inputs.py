@@ -78,6 +78,30 @@ def state_names(names, n_states):
     return [str(name) for name in names]
 
 
+def read_mixture(estimator, display, X=None, features=None):
+    """Return the model of a fitted mixture, names of its features, those chosen, and rows.
+
+    Features may be one or several, given by number or name, or None; rows are as the estimator
+    reads them, an array or CSR array, or None.
+    """
+    model = mixture_of(estimator, display)
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        names = [f"feature {j}" for j in range(estimator.n_features_in_)]
+    names, chosen = list(map(str, names)), None
+    if features is not None:
+        is_one = isinstance(features, str) or not isinstance(features, Iterable)
+        chosen = [index_of(feature, names) for feature in ([features] if is_one else features)]
+        are_several = 0 < len(chosen) == len(set(chosen))
+        require(are_several, "features", "one or several, each once", features)
+    if X is not None and hasattr(estimator, "model_"):
+        X = model_and_data(estimator, X)[1].X
+    elif X is not None:
+        estimator.score_samples(X)  # raises the estimator's own errors
+        X = np.ascontiguousarray(X, dtype=np.float64)
+    return model, names, chosen, X
+
+
 def mixture_of(estimator, display):
     because = "it is no mixture, which has components with weights."
     check_suits(estimator, display, ["fit"], because)
@@ -96,30 +120,6 @@ def mixture_of(estimator, display):
     return MixtureModel(family, estimator.weights_, Gaussians(means, covariances))
 
 
-def rows_of(estimator, X):
-    """Return rows as the estimator reads them, an array or CSR array; None if X is None."""
-    if X is None:
-        return None
-    if hasattr(estimator, "model_"):
-        return model_and_data(estimator, X)[1].X
-    estimator.score_samples(X)  # raises the estimator's own errors
-    return np.ascontiguousarray(X, dtype=np.float64)
-
-
-def some_rows(X, max_rows):
-    """Return at most `max_rows` rows, evenly chosen; None if X is None."""
-    if X is None or len(X) <= max_rows:
-        return X
-    return X[np.linspace(0, len(X) - 1, max_rows).astype(int)]
-
-
-def feature_names(estimator):
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return [f"feature {j}" for j in range(estimator.n_features_in_)]
-    return [str(name) for name in names]
-
-
 def categories_of(estimator, family):
     """Return the texts of the categories of each nominal column, by column."""
     texts = getattr(estimator, "categories_", ())
@@ -129,15 +129,3 @@ def categories_of(estimator, family):
     nominal = [columns for one, columns in groups if isinstance(one, Categorical)]
     columns = sorted(j for group in nominal for j in group)
     return {j: list(map(str, found)) for j, found in zip(columns, texts, strict=True)}
-
-
-def chosen_features(estimator, features):
-    """Return the indices of one feature or several, given by number or name; None if None."""
-    if features is None:
-        return None
-    names = feature_names(estimator)
-    is_one = isinstance(features, str) or not isinstance(features, Iterable)
-    chosen = [index_of(feature, names) for feature in ([features] if is_one else features)]
-    are_several = 0 < len(chosen) == len(set(chosen))
-    require(are_several, "features", "one or several, each once", features)
-    return chosen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,188 +21,147 @@ from sklearn_onlineem.families.capabilities import ColumnDistributions
 # Values beyond these quantiles, of the mixture and of the rows, are not shown.
 _TAIL = 0.002
 _N_POINTS = 400
+# Inches for a letter of a name, and for a name across.
+_LETTER, _LINE = 0.11, 0.16
 
 
 @dataclass(frozen=True)
 class Marginal:
-    """The distribution of one feature: densities of the components, and a histogram of rows.
+    """Components by the values of one feature, or by several features side by side.
 
-    `densities`, of shape (n_points, K), are multiplied by the weights; of counts and codes they are
-    probabilities. `categories` are the texts of nominal codes, between which there are no others.
+    `components`, of shape (n_points, K), and `mixture` are densities, or probabilities if `x` are
+    integers. `heights` of bars between `edges` show the data. `names` are those of the points, if
+    there is nothing between them.
     """
 
-    name: str
+    labels: tuple[str, str]
     x: np.ndarray
-    densities: np.ndarray
+    components: np.ndarray
+    mixture: np.ndarray
+    edges: np.ndarray
     heights: np.ndarray | None = None
-    edges: np.ndarray | None = None
-    is_discrete: bool = False
-    categories: Sequence[str] | None = None
+    names: Sequence[str] | None = None
 
     def draw(self, ax, weights, line_kw):
         """Return the bars, the lines of the components, and that of the mixture."""
         from matplotlib.ticker import MaxNLocator
 
-        bars = None
+        is_discrete, bars = np.issubdtype(self.x.dtype, np.integer), None
         if self.heights is not None:
-            gap = 0.85 if self.is_discrete and np.diff(self.edges).max() == 1.0 else 1.0
-            bars = _draw_bars(ax, self.edges[:-1], self.heights, np.diff(self.edges), gap)
-        is_marked = self.is_discrete and len(self.x) <= 40
-        look = ax, self.x, self.categories is not None
-        lines = _draw_lines(*look, self.densities, weights, is_marked, line_kw)
-        total = _draw_total(*look, self.densities.sum(axis=1))
-        ax.set(xlabel=self.name, ylabel="probability" if self.is_discrete else "density")
-        ax.set_ylim(0.0, 1.08 * self._top())
+            widths, middles = np.diff(self.edges), self.edges[:-1] + 0.5 * np.diff(self.edges)
+            share = 0.85 if is_discrete and widths[0] == 1.0 else 1.0
+            style = {"color": foreground(), "alpha": 0.22, "linewidth": 0.0, "zorder": 1}
+            bars = ax.bar(middles, self.heights, share * widths, label="data", **style)
+        lines = self._draw_components(ax, weights, line_kw)
+        # Beneath its components, so that both are visible if they are equal.
+        look = {"alpha": 0.45, "linewidth": 3.5, "solid_joinstyle": "round"}
+        if self.names is not None:
+            look = {"linestyle": "none", "marker": "_", "markersize": 13.0, "markeredgewidth": 2.0}
+        look |= {"color": foreground(), "label": "mixture", "zorder": 2}
+        (total,) = ax.plot(self.x, self.mixture, **look)
+        ax.set(xlabel=self.labels[0], ylabel=self.labels[1], ylim=(0.0, 1.08 * self._top()))
         ax.margins(x=0.02)
-        if self.categories is not None:
-            is_wide = len(self.x) * max(map(len, self.categories)) > 30
-            label_axis(ax.xaxis, self.categories, rotation=90 if is_wide else 0)
-        elif self.is_discrete:
+        if self.names is not None:
+            width = ax.get_window_extent().width / ax.figure.dpi
+            is_wide = _LETTER * len(self.x) * max(map(len, self.names)) > width
+            most = max(width // _LINE, 1)
+            label_axis(ax.xaxis, self.names, most, rotation=90 if is_wide else 0)
+        elif is_discrete:
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         without_frame(ax)
         return bars, lines, total
 
+    def _draw_components(self, ax, weights, line_kw):
+        seen, largest, K = weights > 0.0, int(weights.argmax()), len(weights)
+        is_short, is_nominal = np.count_nonzero(seen) <= 8, self.names is not None
+        is_few = is_nominal or (np.issubdtype(self.x.dtype, np.integer) and len(self.x) <= 40)
+        style = {"linewidth": 1.0, "zorder": 3}
+        if is_short:
+            style |= {"linewidth": 1.7, "marker": "o" if is_few else "none", "markersize": 3.5}
+        elif is_nominal:
+            # Many lines between codes are unreadable; dashes for each component are readable.
+            style |= {"linestyle": "none", "marker": "_", "markersize": 6.0}
+        lines, looks = [], zip(colors(K), line_styles(K), opacities(weights), strict=True)
+        for k, (color, line_style, alpha) in enumerate(looks):
+            # If there are many, the legend has one entry for all of them.
+            label = f"{k} ({weights[k]:.2g})" if is_short else "components"
+            is_named = seen[k] if is_short else k == largest
+            own = {"color": color, "linestyle": line_style, "alpha": alpha}
+            own |= {"label": label if is_named else f"_{k}", "visible": bool(seen[k])}
+            lines += ax.plot(self.x, self.components[:, k], **{**own, **style, **line_kw})
+        return lines
+
     def _top(self):
         """Return the height of the picture; an unbounded density must not hide the rest."""
-        total = self.densities.sum(axis=1)
-        if self.is_discrete or not total.max() > 4.0 * np.quantile(total, 0.95):
-            return max(total.max(), 0.0 if self.heights is None else self.heights.max())
-        return np.quantile(total, 0.98) if self.heights is None else 1.15 * self.heights.max()
-
-
-@dataclass(frozen=True)
-class Profile:
-    """Probabilities of features, (n_features, K), with their average and shares in rows."""
-
-    names: list
-    labels: tuple
-    probabilities: np.ndarray
-    average: np.ndarray
-    shares: np.ndarray | None = None
-
-    def draw(self, ax, weights, line_kw):
-        x, bars = np.arange(len(self.names)), None
-        if self.shares is not None:
-            bars = _draw_bars(ax, x - 0.5, self.shares, 1.0, 0.85)
-        lines = _draw_lines(ax, x, True, self.probabilities, weights, True, line_kw)
-        total = _draw_total(ax, x, True, self.average)
-        ax.set_ylim(bottom=0.0)
-        ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
-        step = max(1, -(-len(x) // 30))
-        is_wide = len(x) * max(map(len, self.names)) > 45
-        ax.set_xticks(x[::step], self.names[::step], rotation=90 if is_wide else 0)
-        without_frame(ax)
-        return bars, lines, total
-
-
-def _draw_bars(ax, left, heights, widths, share):
-    offset = 0.5 * (1.0 - share) * widths
-    style = {"align": "edge", "color": foreground(), "alpha": 0.22, "linewidth": 0.0}
-    return ax.bar(left + offset, heights, share * widths, label="data", zorder=1, **style)
-
-
-def _draw_lines(ax, x, is_nominal, values, weights, is_marked, line_kw):
-    K, seen = values.shape[1], weights > 0.0
-    is_short = np.count_nonzero(seen) <= 8
-    # Many lines between codes are unreadable; dashes for each component are readable.
-    dashed = is_nominal and not is_short
-    looks = zip(colors(K), line_styles(K), opacities(weights), strict=True)
-    lines, largest = [], int(weights.argmax())
-    for k, (color, line_style, alpha) in enumerate(looks):
-        # If there are many, the legend has one entry for all of them.
-        if is_short:
-            label = f"{k} ({weights[k]:.2g})" if seen[k] else f"_{k}"
-        else:
-            label = "components" if k == largest else f"_{k}"
-        style = {
-            "color": color,
-            "linestyle": "none" if dashed else line_style,
-            "alpha": alpha,
-            "linewidth": 1.7 if is_short else 1.0,
-            "marker": "_" if dashed else "o" if is_marked and is_short else "none",
-            "markersize": 6.0 if dashed else 3.5,
-            "label": label,
-            "visible": bool(seen[k]),
-            "zorder": 3,
-        }
-        lines += ax.plot(x, values[:, k], **{**style, **line_kw})
-    return lines
-
-
-def _draw_total(ax, x, is_nominal, values):
-    """Draw the mixture beneath its components, so that both are visible if they are equal."""
-    style = {"color": foreground(), "alpha": 0.45, "linewidth": 3.5, "solid_joinstyle": "round"}
-    if is_nominal:
-        style = {"color": foreground(), "linestyle": "none", "marker": "_", "markersize": 13.0}
-        style["markeredgewidth"] = 2.0
-    return ax.plot(x, values, label="mixture", zorder=2, **style)[0]
-
-
-# ------------------------------------------------------------------------- densities of features
+        known = [self.mixture, self.components, *([] if self.heights is None else [self.heights])]
+        is_bounded = self.mixture.max() <= 4.0 * np.quantile(self.mixture, 0.95)
+        if is_bounded or np.issubdtype(self.x.dtype, np.integer):
+            return max(values.max() for values in known)
+        return np.quantile(self.mixture, 0.98) if self.heights is None else 1.15 * known[-1].max()
 
 
 def marginal(model, column, j, name, categories=None):
     """Return the marginal of feature j; `column` are its values, `categories` texts of codes."""
-    family, weights, heights, edges = model.family, model.weights, None, None
+    family, parameters, weights = model.family, model.parameters, model.weights
     if isinstance(family, Product):
-        factors = zip(family.families, family.columns, model.parameters, strict=True)
-        factor, columns, own = next(known for known in factors if j in known[1])
-        of_group = replace(model, family=factor, parameters=own)
-        return marginal(of_group, column, columns.index(j), name, categories)
+        factors = zip(family.families, parameters, family.columns, strict=True)
+        family, parameters, columns = next(factor for factor in factors if j in factor[-1])
+        j = columns.index(j)
+    ylabel = "probability"
     if isinstance(family, Categorical):
-        probabilities = family.probabilities(model.parameters)[j]
-        n = probabilities.shape[1]
-        if column is not None:
-            heights = np.bincount(column.astype(int), minlength=n) / len(column)
-            edges = np.arange(n + 1) - 0.5
-        densities = (weights[:, None] * probabilities).T
-        return Marginal(name, np.arange(n), densities, heights, edges, True, categories)
-    if not isinstance(family, ColumnDistributions):
+        values = family.probabilities(parameters)[j].T
+        x, edges = np.arange(len(values)), np.arange(len(values) + 1) - 0.5
+    elif isinstance(family, ColumnDistributions):
+        of_components = family.distribution(parameters, j)
+        low, high = _ends(of_components, weights, column)
+        if hasattr(of_components, "pmf"):
+            low, high = int(low), int(high)
+            # Counts in a wider range are binned.
+            x, width = np.arange(low, high + 1), -(-(high + 1 - low) // 60)
+            edges = np.arange(low, high + width + 1, width) - 0.5
+            values = of_components.pmf(x[:, None])
+        else:
+            n_inside = 0 if column is None else np.sum((column >= low) & (column <= high))
+            n_bins = int(np.clip(2.0 * n_inside ** (1.0 / 3.0), 10, 60))
+            x, edges = np.linspace(low, high, _N_POINTS), np.linspace(low, high, n_bins + 1)
+            values, ylabel = of_components.pdf(x[:, None]), "density"
+    else:
         raise ValueError(f"{type(family).__name__} has no distributions of single features.")
-    of_components = family.distribution(model.parameters, j)
-    seen = weights > 0.0
-    ends = []
-    for tail in (_TAIL, 1.0 - _TAIL):
-        quantiles = of_components.ppf(tail)[seen]
+    heights = None
+    if column is not None:
+        heights = np.histogram(column, edges)[0] / (len(column) * np.diff(edges))
+    parts = weights * values
+    labels = name, ylabel
+    return Marginal(labels, x, parts, parts.sum(axis=1), edges, heights, categories)
+
+
+def _ends(of_components, weights, column):
+    """Return the ends of the values to show: all but the tails of the mixture and of the data."""
+    ends, tails = [], [_TAIL, 1.0 - _TAIL]
+    for tail in tails:
+        quantiles = of_components.ppf(tail)[weights > 0.0]
         grid = np.linspace(quantiles.min(), quantiles.max(), _N_POINTS)
         is_above = of_components.cdf(grid[:, None]) @ weights >= tail
         ends.append(grid[is_above.argmax()] if is_above.any() else grid[-1])
-    if column is not None:
-        found = np.quantile(column, [_TAIL, 1.0 - _TAIL])
-        ends = [min(ends[0], found[0]), max(ends[1], found[1])]
-    low, high = ends
-    if hasattr(of_components, "pmf"):
-        low, high = int(low), int(high)
-        x = np.arange(low, high + 1)
-        if column is not None:
-            # Counts in a wider range are binned.
-            width = -(-len(x) // 60)
-            edges = np.arange(low, high + width + 1, width) - 0.5
-            heights = np.histogram(column, edges)[0] / (len(column) * width)
-        densities = weights * of_components.pmf(x[:, None])
-        return Marginal(name, x, densities, heights, edges, is_discrete=True)
-    if column is not None:
-        inside = column[(column >= low) & (column <= high)]
-        n_bins = int(np.clip(2.0 * len(inside) ** (1.0 / 3.0), 10, 60))
-        counts, edges = np.histogram(inside, np.linspace(low, high, n_bins + 1))
-        heights = counts / (len(column) * np.diff(edges))
-    x = np.linspace(low, high, _N_POINTS)
-    return Marginal(name, x, weights * of_components.pdf(x[:, None]), heights, edges)
-
-
-# ----------------------------------------------------------------------- probabilities of features
+    if column is None:
+        return ends
+    found = np.quantile(column, tails)
+    return min(ends[0], found[0]), max(ends[1], found[1])
 
 
 def profile(model, X, chosen, names, xlabel):
+    """Return the probabilities of several features side by side, and their shares in rows."""
     shares_counts = isinstance(model.family, Multinomial | CompoundDirichlet)
     means = model.family.means(model.parameters)
     average = model.weights @ means
-    mean = np.nanmean if isinstance(X, np.ndarray) else type(X).mean
-    mean_row = None if X is None else np.asarray(mean(X, axis=0), dtype=float).ravel()
+    shares = None
+    if X is not None:
+        mean = np.nanmean if isinstance(X, np.ndarray) else type(X).mean
+        shares = np.asarray(mean(X, axis=0), dtype=float).ravel()
     if shares_counts:
-        means = means / means.sum(axis=1, keepdims=True)
-        average = average / average.sum()
-        mean_row = None if mean_row is None else mean_row / max(mean_row.sum(), 1e-300)
-    shares = None if mean_row is None else mean_row[chosen]
+        means, average = means / means.sum(axis=1, keepdims=True), average / average.sum()
+        shares = None if shares is None else shares / max(shares.sum(), 1e-300)
     labels = xlabel, "share of counts" if shares_counts else "probability of 1"
-    return Profile([names[j] for j in chosen], labels, means[:, chosen].T, average[chosen], shares)
+    x, edges = np.arange(len(chosen)), np.arange(len(chosen) + 1) - 0.5
+    shown = means[:, chosen].T, average[chosen], edges, None if shares is None else shares[chosen]
+    return Marginal(labels, x, *shown, [names[j] for j in chosen])

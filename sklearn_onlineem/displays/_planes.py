@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg, stats
 
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.displays._drawing import colors, foreground, opacities, without_frame
+from sklearn_onlineem.displays._drawing import foreground, opacities, without_frame
 from sklearn_onlineem.families import Gaussian, Laplace, StudentT
 
 _OUTER_WIDTH, _INNER_WIDTH = 0.9, 0.7
@@ -24,7 +24,9 @@ class Projection:
 
     def points(self, X):
         """Return rows in the plane, an ndarray of shape (n_rows, 2)."""
-        return (X - self.origin) @ self.directions
+        # Missing values of features that the plane does not show hide no row.
+        shown = np.where(self.directions.any(axis=1), X, 0.0)
+        return (shown - self.origin) @ self.directions
 
     def covariances(self, covariances, n_components):
         """Return V' S V of covariances in any of the four shapes, (K, 2, 2)."""
@@ -44,29 +46,22 @@ class Plane:
     points: np.ndarray | None = None
     components: np.ndarray | None = None
 
-    def draw(self, ax, weights, masses, scatter_kw, line_kw):
+    def draw(self, ax, weights, masses, of_components, scatter_kw, line_kw):
         """Return the points, the patches (K, n_masses), and the numbers of the components."""
-        of_components = colors(len(weights))
-        scatter = self.draw_points(ax, of_components, scatter_kw)
+        scatter = None
+        if self.points is not None:
+            size = float(np.clip(4000.0 / max(1, len(self.points)), 3.0, 16.0))
+            style = {"s": size, "alpha": 0.6, "linewidths": 0.0, "zorder": 1}
+            if not {"c", "color"} & set(scatter_kw):
+                style["c"] = [of_components[k] for k in self.components]
+            scatter = ax.scatter(*self.points.T, **{**style, **scatter_kw})
         patches = self.draw_regions(ax, weights, masses, of_components, line_kw)
-        labels = self.draw_centres(ax, weights)
-        self.frame(ax)
-        return scatter, patches, labels
-
-    def frame(self, ax):
+        labels = self._draw_centres(ax, weights)
         ax.set(xlabel=self.names[0], ylabel=self.names[1])
         ax.margins(0.03)
         ax.autoscale_view()
         without_frame(ax)
-
-    def draw_points(self, ax, of_components, scatter_kw):
-        if self.points is None:
-            return None
-        size = float(np.clip(4000.0 / max(1, len(self.points)), 3.0, 16.0))
-        style = {"s": size, "alpha": 0.6, "linewidths": 0.0, "zorder": 1}
-        if not {"c", "color"} & set(scatter_kw):
-            style["c"] = [of_components[k] for k in self.components]
-        return ax.scatter(*self.points.T, **{**style, **scatter_kw})
+        return scatter, patches, labels
 
     def draw_regions(self, ax, weights, masses, of_components, line_kw):
         """Draw the regions, inner ones darker; those of weight 0 are invisible."""
@@ -84,7 +79,7 @@ class Plane:
             patches[k, j] = ax.add_patch(self.regions.patch(k, masses[j], **{**style, **line_kw}))
         return patches
 
-    def draw_centres(self, ax, weights):
+    def _draw_centres(self, ax, weights):
         """Number the components at their centres; mark them only, if they are many."""
         from matplotlib.patheffects import withStroke
 
@@ -126,7 +121,9 @@ def projection_of(model, names, chosen=None):
     None: discriminant directions about the mean of the mixture; or two features, if regions are
     known only along features.
     """
-    if chosen is None and isinstance(model.family, Laplace):
+    if chosen is None and len(names) == 2:
+        chosen = [0, 1]
+    elif chosen is None and isinstance(model.family, Laplace):
         location, scale = model.parameters
         deviations = location - model.weights @ location
         chosen = telling((model.weights @ deviations**2) / (model.weights @ scale**2), 2)
@@ -140,7 +137,8 @@ def projection_of(model, names, chosen=None):
     return Projection(axes, directions, model.weights @ means)
 
 
-def plane_of(model, projection, X=None):
+def plane_of(model, projection, X=None, max_rows=None):
+    """Return the components in a plane, with at most `max_rows` of the rows, evenly chosen."""
     if isinstance(model.family, Laplace):
         location, scale = model.parameters
         regions = Diamonds(projection.points(location), scale @ projection.directions)
@@ -152,7 +150,9 @@ def plane_of(model, projection, X=None):
         regions = Ellipses(projection.points(gaussians.mean), projected, degrees)
     if X is None:
         return Plane(projection.names, regions)
-    components = model.posterior(Rows(X)).argmax(axis=1)
+    if len(X) > max_rows:
+        X = X[np.linspace(0, len(X) - 1, max_rows).astype(int)]
+    components = model.posterior(Rows(X, has_gaps=bool(np.isnan(X).any()))).argmax(axis=1)
     return Plane(projection.names, regions, projection.points(X), components)
 
 

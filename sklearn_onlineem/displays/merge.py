@@ -11,13 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn_onlineem._checks import require
 from sklearn_onlineem._typing import RowData
 from sklearn_onlineem.displays._drawing import Axes, Display, Style, colors, foreground, line_styles
-from sklearn_onlineem.displays._inputs import (
-    chosen_features,
-    feature_names,
-    mixture_of,
-    rows_of,
-    some_rows,
-)
+from sklearn_onlineem.displays._inputs import mixture_of, read_mixture
 from sklearn_onlineem.displays._planes import Plane, plane_of, projection_of
 from sklearn_onlineem.displays.mixture import checked_masses
 
@@ -124,21 +118,19 @@ class MergeDisplay(Display):
         """
         if not isinstance(sites, Iterable):
             raise TypeError(f"sites must be a list of estimators, got {type(sites).__name__}.")
-        sites, model, all_names = list(sites), mixture_of(estimator, cls), feature_names(estimator)
+        model, all_names, chosen, rows = read_mixture(estimator, cls, X, features)
+        sites = list(sites)
         models = [mixture_of(site, cls) for site in sites]
         for i, site in enumerate(sites):
             d, whose = site.n_features_in_, f"n_features_in_ of sites[{i}]"
             require(d == len(all_names), whose, f"{len(all_names)}, as of the merged mixture", d)
-        chosen = chosen_features(estimator, features)
-        chosen = [0, 1] if chosen is None and len(all_names) == 2 else chosen
         n_shown = min(2, len(all_names)) if chosen is None else len(chosen)
         whose = f"features of {type(estimator).__name__} and its sites"
         require(n_shown == 2, whose, "two", n_shown)
-        rows = some_rows(rows_of(estimator, X), 5000)
         projection = projection_of(model, all_names, chosen)
-        merged = plane_of(model, projection, rows)
         planes = [plane_of(one, projection) for one in models]
         weights = [one.weights for one in models]
+        merged = plane_of(model, projection, rows, 5000)
         return cls(merged, planes, model.weights, weights, names).plot(**options)
 
     def plot(
@@ -163,37 +155,31 @@ class MergeDisplay(Display):
         site_kw, merged_kw : dict, default=None
             Further arguments of the patches of sites, and of the merged mixture.
         """
-        (ax,), (mass,) = self._axes(ax), checked_masses((mass,))
+        (ax,), masses, n = self._axes(ax), checked_masses((mass,)), len(self.sites)
         from matplotlib.lines import Line2D
 
+        is_few = len(self.weights) <= _MOST_BOLD
+        # Too many sites look alike.
+        is_named = n <= _MOST_NAMED
+        looks = (colors(n), line_styles(n)) if is_named else (colors(1) * n, ["-"] * n)
+        self.sites_ = []
+        for site, weights, color, dashes in zip(self.sites, self.site_weights, *looks, strict=True):
+            style = {"facecolor": "none", "linestyle": dashes, "linewidth": 1.2 if is_few else 0.8}
+            style |= site_kw or {}
+            patches = site.draw_regions(ax, weights, masses, [color] * len(weights), style)
+            self.sites_.append(patches[:, 0])
+        style = {"facecolor": "none", "linewidth": 2.4 if is_few else 1.5, "zorder": 3}
         grey = [foreground()] * len(self.weights)
-        self.scatter_ = self.merged.draw_points(ax, grey, {"alpha": 0.25, **(scatter_kw or {})})
-        self.sites_ = self._draw_sites(ax, mass, site_kw or {})
-        width = 2.4 if len(self.weights) <= _MOST_BOLD else 1.5
-        style = {"facecolor": "none", "linewidth": width, "zorder": 3, **(merged_kw or {})}
-        self.merged_ = self.merged.draw_regions(ax, self.weights, (mass,), grey, style)[:, 0]
-        self.labels_ = self.merged.draw_centres(ax, self.weights)
-        self.merged.frame(ax)
-        shown = [(f"merged, {100 * mass:.4g} % of mass", self.merged_)]
-        if len(self.sites) > _MOST_NAMED:
-            shown.append((f"{len(self.sites)} sites", self.sites_[0]))
-        else:
-            shown += zip(self.names, self.sites_, strict=True)
+        keywords = {"alpha": 0.25, **(scatter_kw or {})}, {**style, **(merged_kw or {})}
+        drawn = self.merged.draw(ax, self.weights, masses, grey, *keywords)
+        self.scatter_, self.merged_, self.labels_ = drawn[0], drawn[1][:, 0], drawn[2]
+        names, shown = self.names, self.sites_
+        if not is_named:
+            names, shown = [f"{n} sites"], shown[:1]
         handles = []
-        for name, (patch, *_) in shown:
+        names = [f"merged, {100 * masses[0]:.4g} % of mass", *names]
+        for name, (patch, *_) in zip(names, [self.merged_, *shown], strict=True):
             look = {"color": patch.get_edgecolor()[:3], "linestyle": patch.get_linestyle()}
             handles.append(Line2D([], [], linewidth=patch.get_linewidth(), label=name, **look))
         self._legend(handles)
         return self
-
-    def _draw_sites(self, ax, mass, site_kw):
-        drawn, n = [], len(self.sites)
-        width = 1.2 if len(self.weights) <= _MOST_BOLD else 0.8
-        # Too many sites look alike.
-        named = n <= _MOST_NAMED
-        cycled = (colors(n), line_styles(n)) if named else (colors(1) * n, ["-"] * n)
-        looks = zip(self.sites, self.site_weights, *cycled, strict=True)
-        for site, weights, color, line_style in looks:
-            style = {"facecolor": "none", "linestyle": line_style, "linewidth": width, **site_kw}
-            drawn.append(site.draw_regions(ax, weights, (mass,), [color] * len(weights), style))
-        return [patches[:, 0] for patches in drawn]

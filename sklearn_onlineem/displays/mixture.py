@@ -12,16 +12,9 @@ from scipy.special import rel_entr
 
 from sklearn_onlineem._checks import check_count, require
 from sklearn_onlineem._typing import Floats, RowData
-from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display, Style
-from sklearn_onlineem.displays._inputs import (
-    categories_of,
-    chosen_features,
-    feature_names,
-    mixture_of,
-    rows_of,
-    some_rows,
-)
-from sklearn_onlineem.displays._marginals import Marginal, Profile, marginal, profile
+from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display, Style, colors
+from sklearn_onlineem.displays._inputs import categories_of, read_mixture
+from sklearn_onlineem.displays._marginals import Marginal, marginal, profile
 from sklearn_onlineem.displays._planes import Plane, mass_handles, plane_of, projection_of, telling
 from sklearn_onlineem.families import (
     Bernoulli,
@@ -49,7 +42,7 @@ class MixtureDisplay(Display):
 
     Parameters
     ----------
-    panels : list of Plane, Marginal or Profile
+    panels : list of Plane or Marginal
         Contents of each panel; `from_estimator` makes them.
     weights : ndarray of shape (n_components,)
         Of the components; not negative.
@@ -94,13 +87,13 @@ class MixtureDisplay(Display):
 
     def __init__(
         self,
-        panels: Sequence[Plane | Marginal | Profile],
+        panels: Sequence[Plane | Marginal],
         weights: ArrayLike,
         directions: Floats | None = None,
     ):
         self.panels, self.weights, self.directions = list(panels), np.asarray(weights), directions
-        are_panels = all(isinstance(panel, Plane | Marginal | Profile) for panel in self.panels)
-        require(self.panels and are_panels, "panels", "Plane, Marginal or Profile", panels)
+        are_panels = all(isinstance(panel, Plane | Marginal) for panel in self.panels)
+        require(self.panels and are_panels, "panels", "Plane or Marginal", panels)
         if not (self.weights >= 0.0).all() or not self.weights.any():
             raise ValueError("weights of MixtureDisplay must not be negative, and not all 0.")
 
@@ -143,11 +136,27 @@ class MixtureDisplay(Display):
         ValueError
             If such components cannot be drawn, there are no such features, or X is invalid.
         """
-        model = mixture_of(estimator, cls)
         check_count(f"max_rows of {cls.__name__}", max_rows)
-        chosen = chosen_features(estimator, features)
-        names, rows = feature_names(estimator), rows_of(estimator, X)
-        panels, directions = _panels_of(estimator, model, names, chosen, rows, max_rows)
+        model, names, chosen, rows = read_mixture(estimator, cls, X, features)
+        family, directions = model.family, None
+        if isinstance(family, Bernoulli | Multinomial | CompoundDirichlet):
+            chosen, xlabel = chosen or _most_telling(model, 30), ""
+            if not hasattr(estimator, "feature_names_in_"):
+                names, xlabel = list(map(str, range(len(names)))), "feature"
+            panels = [profile(model, rows, chosen, names, xlabel)]
+        elif isinstance(family, (*_SINGLE, Product)) or len(chosen or names) == 1:
+            if chosen is None and isinstance(family, _SINGLE):
+                chosen = _most_telling(model, 4)
+            texts, chosen = categories_of(estimator, family), chosen or range(min(4, len(names)))
+            panels = [marginal(model, _column(rows, j), j, names[j], texts.get(j)) for j in chosen]
+        else:
+            n_shown = len(chosen or "xy")
+            require(n_shown == 2, f"features of {type(estimator).__name__}", "one or two", n_shown)
+            projection = projection_of(model, names, chosen)
+            panels, directions = (
+                [plane_of(model, projection, rows, max_rows)],
+                projection.directions,
+            )
         return cls(panels, model.weights, directions).plot(**options)
 
     def plot(
@@ -173,29 +182,28 @@ class MixtureDisplay(Display):
         """
         import matplotlib
 
-        given = {"masses": masses, "scatter_kw": scatter_kw}
-        for name, value in given.items():
-            if value is not None and not any(isinstance(p, Plane) for p in self.panels):
+        has_plane = any(isinstance(panel, Plane) for panel in self.panels)
+        for name, value in (("masses", masses), ("scatter_kw", scatter_kw)):
+            if value is not None and not has_plane:
                 raise ValueError(f"{name} of MixtureDisplay.plot: there is no plane to draw.")
         masses = checked_masses((0.5, 0.9) if masses is None else masses)
-        n = len(self.panels)
-        width, height = matplotlib.rcParams["figure.figsize"]
-        size = None if n < 3 else (width, 1.15 * height)
+        n, (width, height) = len(self.panels), matplotlib.rcParams["figure.figsize"]
+        axes = self._axes(ax, n, 2, figsize=None if n < 3 else (width, 1.15 * height))
         self.ellipses_ = self.scatter_ = None
         self.labels_, self.bars_, self.curves_, self.totals_ = [], [], [], []
-        for panel, axes in zip(self.panels, self._axes(ax, n, 2, figsize=size), strict=True):
+        for panel, one in zip(self.panels, axes, strict=True):
             if isinstance(panel, Plane):
-                drawn = panel.draw(axes, self.weights, masses, scatter_kw or {}, line_kw or {})
+                looks = colors(len(self.weights)), scatter_kw or {}, line_kw or {}
+                drawn = panel.draw(one, self.weights, masses, *looks)
                 self.scatter_, self.ellipses_, self.labels_ = drawn
-                continue
-            bars, curves, total = panel.draw(axes, self.weights, line_kw or {})
-            self.bars_.append(bars)
-            self.curves_.append(curves)
-            self.totals_.append(total)
-        if self.ellipses_ is not None:
-            self._legend(mass_handles(masses))
-        else:
-            self._legend(np.ravel(self.ax_)[0].get_legend_handles_labels()[0])
+            else:
+                drawn = panel.draw(one, self.weights, line_kw or {})
+                for kept, artists in zip(
+                    (self.bars_, self.curves_, self.totals_), drawn, strict=True
+                ):
+                    kept.append(artists)
+        of_panel = axes[0].get_legend_handles_labels()[0]
+        self._legend(mass_handles(masses) if has_plane else of_panel)
         return self
 
 
@@ -205,28 +213,6 @@ def checked_masses(masses):
     if not listed or not all(isinstance(m, Real) and 0.0 < m < 1.0 for m in listed):
         raise ValueError(f"masses must be numbers between 0 and 1, got {masses!r}.")
     return tuple(map(float, listed))
-
-
-def _panels_of(estimator, model, names, chosen, X, max_rows):
-    family = model.family
-    if isinstance(family, Bernoulli | Multinomial | CompoundDirichlet):
-        chosen = _most_telling(model, 30) if chosen is None else chosen
-        xlabel = ""
-        if not hasattr(estimator, "feature_names_in_"):
-            names, xlabel = list(map(str, range(len(names)))), "feature"
-        return [profile(model, X, chosen, names, xlabel)], None
-    d = len(names)
-    if chosen is None and isinstance(family, _SINGLE):
-        chosen = _most_telling(model, 4)
-    elif chosen is None and (isinstance(family, Product) or d <= 2):
-        chosen = list(range(min(4, d)))
-    if isinstance(family, (*_SINGLE, Product)) or (chosen is not None and len(chosen) == 1):
-        texts = categories_of(estimator, family)
-        return [marginal(model, _column(X, j), j, names[j], texts.get(j)) for j in chosen], None
-    n_shown = 2 if chosen is None else len(chosen)
-    require(n_shown <= 2, f"features of {type(estimator).__name__}", "one or two", n_shown)
-    projection = projection_of(model, names, chosen)
-    return [plane_of(model, projection, some_rows(X, max_rows))], projection.directions
 
 
 def _most_telling(model, n):

@@ -160,6 +160,15 @@ def test_rows_are_points_in_the_colours_of_their_components():
     np.testing.assert_allclose(colors, edges[mixture.predict(IRIS.data)])
 
 
+def test_gaps_of_features_that_are_not_drawn_hide_no_rows():
+    X = IRIS.data.copy()
+    X[75:, 3] = np.nan
+    mixture = fitted()
+    display = MixtureDisplay.from_estimator(mixture, X, features=[0, 1])
+    np.testing.assert_array_equal(display.scatter_.get_offsets(), X[:, :2])
+    np.testing.assert_array_equal(display.panels[0].components, mixture.predict(X))
+
+
 def test_there_are_not_more_points_than_asked_for():
     display = MixtureDisplay.from_estimator(fitted(), IRIS.data, max_rows=7, features=[0, 1])
     found = display.scatter_.get_offsets()
@@ -287,8 +296,11 @@ def test_probabilities_of_ones_are_beside_their_shares():
     assert len(chosen) == 30 and 7 in chosen
     heights = [bar.get_height() for bar in display.bars_[0]]
     np.testing.assert_allclose(heights, X[:, chosen].mean(axis=0))
-    lines = np.array([line.get_ydata() for line in display.curves_[0]])
-    np.testing.assert_allclose(lines, mixture.probabilities_[:, chosen])
+    without_rows = MixtureDisplay.from_estimator(mixture)
+    assert without_rows.bars_ == [None]
+    for drawn in (display, without_rows):
+        lines = np.array([line.get_ydata() for line in drawn.curves_[0]])
+        np.testing.assert_allclose(lines, mixture.probabilities_[:, chosen])
 
 
 @pytest.mark.parametrize("family", [None, {"smokes": "categorical", "age": "poisson"}])
