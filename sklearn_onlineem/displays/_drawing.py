@@ -71,7 +71,13 @@ class Display:
         return [*self._axes(ax, n, **(options if n > 1 else {})), None][:2]
 
     def _legend(self, handles, is_above=False):
-        """Draw a legend above all axes; above the first, or in it, if the user has passed them."""
+        """Draw a legend above all axes; above the first, or in it, if the user has passed them.
+
+        Handles may be None; without any there is no legend.
+        """
+        handles = [handle for handle in handles if handle is not None]
+        if not handles:
+            return
         look = {"handles": handles, "fontsize": "small"}
         if not self._is_mine:
             if is_above:

@@ -207,26 +207,23 @@ class ForecastDisplay(Display):
         if n_steps is None:
             n_steps = 1 + len(rows) // 4
         check_count("n_steps", n_steps, least=0)
-        after = None
-        if not hasattr(estimator, "smooth"):
+        known, after = {}, None
+        if hasattr(estimator, "smooth"):
+            known = {
+                "smoothed": _shown(estimator, *estimator.smooth(shaped)),
+                "filtered": _shown(estimator, *estimator.filter(shaped)),
+                "predicted": _band(*estimator.predict(shaped, return_cov=True)),
+                "imputed": estimator.impute(shaped),
+            }
             if n_steps:
-                mass = options.get("mass", 0.95)
-                check_number("mass", mass, 0.0, 1.0)
-                ends = [0.5 - 0.5 * mass, 0.5 + 0.5 * mass]
-                mean, edges = estimator.forecast(shaped, n_steps=int(n_steps), quantiles=ends)
-                after = QuantileBand(mean, *edges, mass=mass)
-            return cls(X, forecast=after).plot(**options)
-        if n_steps:
-            after = _band(*estimator.forecast(shaped, n_steps=int(n_steps), return_cov=True))
-        display = cls(
-            X,
-            smoothed=_shown(estimator, *estimator.smooth(shaped)),
-            filtered=_shown(estimator, *estimator.filter(shaped)),
-            predicted=_band(*estimator.predict(shaped, return_cov=True)),
-            forecast=after,
-            imputed=estimator.impute(shaped),
-        )
-        return display.plot(**options)
+                after = _band(*estimator.forecast(shaped, int(n_steps), return_cov=True))
+        elif n_steps:
+            mass = options.get("mass", 0.95)
+            check_number("mass", mass, 0.0, 1.0)
+            ends = [0.5 - 0.5 * mass, 0.5 + 0.5 * mass]
+            mean, edges = estimator.forecast(shaped, int(n_steps), quantiles=ends)
+            after = QuantileBand(mean, *edges, mass=mass)
+        return cls(X, forecast=after, **known).plot(**options)
 
     def plot(
         self,
@@ -266,8 +263,8 @@ class ForecastDisplay(Display):
         self._draw_bands(top, j, kinds, mass)
         self._label_rows(top)
         top.set_ylabel(self.feature_names[j])
-        handles = [self.points_, self.imputed_, self.gaps_, *self.lines_.values()]
-        self._legend([handle for handle in handles if handle is not None], is_above=True)
+        handles = self.points_, self.imputed_, self.gaps_, *self.lines_.values()
+        self._legend(handles, is_above=True)
         if bottom is not None:
             self._draw_correlations(bottom, j, lags, width)
         return self
@@ -284,14 +281,12 @@ class ForecastDisplay(Display):
 
     def _draw_rows(self, ax, j):
         values, self.imputed_ = self.X[:, j], None
-        drawn = draw_observed(ax, values, markersize=4.0, label="observed")
-        self.points_, self.gaps_ = drawn
+        self.points_, self.gaps_ = draw_observed(ax, values, markersize=4.0, label="observed")
         gaps = np.flatnonzero(np.isnan(values))
         if self.imputed is not None and len(gaps):
-            (self.imputed_,) = ax.plot(
-                gaps, self.imputed[gaps, j], "o", color=foreground(), markersize=3.5,
-                fillstyle="none", markeredgewidth=0.8, label="imputed",
-            )  # fmt: skip
+            look = {"color": foreground(), "markersize": 3.5, "markeredgewidth": 0.8}
+            look |= {"fillstyle": "none", "label": "imputed"}
+            (self.imputed_,) = ax.plot(gaps, self.imputed[gaps, j], "o", **look)
 
     def _draw_bands(self, ax, j, kinds, mass):
         self.lines_, self.bands_, n = {}, {}, len(self.X)

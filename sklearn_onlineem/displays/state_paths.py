@@ -231,9 +231,7 @@ class StatePathDisplay(Display):
         (self._draw_features if self.symbols is False else self._draw_symbols)(top, shown)
         # The legend shows the lines, if there are few, and gaps.
         handles = self.lines_ if 1 < len(self.lines_) <= _MOST_IN_LEGEND else []
-        handles = [*handles, *([] if self.gaps_ is None else [self.gaps_])]
-        if handles:
-            self._legend(handles, is_above=True)
+        self._legend([*handles, self.gaps_], is_above=True)
         top.set_xlim(-0.5, len(self.X) - 0.5)
         if strip is not None:
             self._draw_strip(strip, colours)
@@ -243,11 +241,10 @@ class StatePathDisplay(Display):
     def _draw_bands(self, ax, colours):
         firsts, lengths, values = runs(self.states)
         spans, self.bands_ = np.column_stack([firsts - 0.5, lengths]), {}
+        look = {"transform": ax.get_xaxis_transform(), "linewidth": 0.0, "alpha": 0.45}
         for k in np.unique(self.states).tolist():
-            self.bands_[k] = ax.broken_barh(
-                spans[values == k], (0, 1), transform=ax.get_xaxis_transform(), alpha=0.45,
-                facecolor=colours[k], linewidth=0.0, zorder=0.4,
-            )  # fmt: skip
+            look |= {"facecolor": colours[k], "zorder": 0.4}
+            self.bands_[k] = ax.broken_barh(spans[values == k], (0, 1), **look)
         letters = np.array([len(self.names[k]) for k in values])
         # Widths of a letter and of the padding of a name, as shares of 640 pixels.
         has_room = lengths > (0.013 * letters + 0.006) * len(self.states)
@@ -264,13 +261,10 @@ class StatePathDisplay(Display):
         for i, j in enumerate(shown):
             style = ["-", "--", ":", "-."][i % 4] if is_few else "-"
             # Lines do not show values between missing ones.
-            seen = np.r_[False, ~np.isnan(self.X[:, j]), False]
-            alone = np.flatnonzero(seen[1:-1] & ~seen[:-2] & ~seen[2:]).tolist()
-            (line,) = ax.plot(
-                self.X[:, j], style, label=self.feature_names[j], linewidth=1.2 if is_few else 0.6,
-                marker=".", markersize=3.0, markevery=alone,
-            )  # fmt: skip
-            self.lines_.append(line)
+            firsts, lengths, are_seen = runs(~np.isnan(self.X[:, j]))
+            look = {"markevery": firsts[are_seen & (lengths == 1)].tolist(), "markersize": 3.0}
+            look |= {"marker": ".", "linewidth": 1.2 if is_few else 0.6}
+            self.lines_ += ax.plot(self.X[:, j], style, label=self.feature_names[j], **look)
         # Leaves room for the names of the states.
         ax.margins(y=0.12)
         if len(shown) == 1:

@@ -64,24 +64,6 @@ def layout(transmat):
     return np.column_stack([np.cos(angles), np.sin(angles)])
 
 
-def arrow(ends, sizes, share, colour):
-    """Return an arrow between two states, wider and darker for larger shares of leaving."""
-    from matplotlib.patches import FancyArrowPatch
-
-    return FancyArrowPatch(
-        *ends,
-        connectionstyle=f"arc3,rad={_BEND}",
-        arrowstyle="-|>",
-        shrinkA=sizes[0] + 1.0,
-        shrinkB=sizes[1] + 1.0,
-        mutation_scale=7.0 + 7.0 * share,
-        linewidth=0.5 + 2.5 * share,
-        alpha=0.2 + 0.75 * share,
-        color=colour,
-        zorder=2,
-    )
-
-
 def number_place(ends):
     """Return the position of the number of such an arrow, in the coordinates of its ends."""
     (x, y), (dx, dy) = np.add(*ends) / 2.0, np.subtract(ends[1], ends[0])
@@ -89,20 +71,6 @@ def number_place(ends):
     # Before the middle, where many arrows may cross.
     t = 0.4
     return (1.0 - t) ** 2 * ends[0] + 2.0 * t * (1.0 - t) * control + t**2 * ends[1]
-
-
-def outward(where, sizes):
-    """Return the offsets in points, and alignments, of texts outside circles."""
-    away = where - where.mean(axis=0)
-    lengths = np.linalg.norm(away, axis=1, keepdims=True)
-    away = np.divide(away, lengths, out=np.tile([0.0, 1.0], (len(where), 1)), where=lengths > 1e-9)
-    horizontal = np.select([away[:, 0] > 0.3, away[:, 0] < -0.3], ["left", "right"], "center")
-    vertical = np.select([away[:, 1] > 0.6, away[:, 1] < -0.6], ["bottom", "top"], "center")
-    offsets = away * (sizes[:, None] + 3.0)
-    return [
-        {"xytext": tuple(offset), "ha": ha, "va": va}
-        for offset, ha, va in zip(offsets.tolist(), horizontal, vertical, strict=True)
-    ]
 
 
 class TransitionDisplay(Display):
@@ -274,13 +242,14 @@ class TransitionDisplay(Display):
             self.figure_.colorbar(self.im_, ax=ax, label="probability")
             return self
         inks = ink_on(self.im_.to_rgba(shown))
-        size = "medium" if n_states <= 8 else "x-small"
+        look = {
+            "ha": "center",
+            "va": "center",
+            "fontsize": "medium" if n_states <= 8 else "x-small",
+        }
         self.text_ = np.empty(shown.shape, dtype=object)
         for i, j in np.ndindex(*shown.shape):
-            self.text_[i, j] = ax.text(
-                j, i, f"{shown[i, j]:.2f}", ha="center", va="center", color=inks[i, j],
-                fontsize=size,
-            )  # fmt: skip
+            self.text_[i, j] = ax.text(j, i, f"{shown[i, j]:.2f}", color=inks[i, j], **look)
         right = ax.secondary_yaxis("right")
         right.set_ticks(np.arange(n_states), labels=list(map(_rounded, self.durations)))
         right.set_ylabel("expected duration (rows)")
@@ -290,25 +259,29 @@ class TransitionDisplay(Display):
     # -------------------------------------------------------------------------------------- graph
 
     def _plot_graph(self, ax, cmap, threshold, positions):
+        from matplotlib.patches import FancyArrowPatch
+
         n_states = len(self.names)
         where = floats_of("positions", positions, (n_states, 2))
-        if where is None:
-            where = layout(self.transmat)
-        ways_out = jumps(self.transmat)
+        where = layout(self.transmat) if where is None else where
         if threshold is None:
             threshold = 0.05 if n_states <= _MOST_ANNOTATED else 0.1
-        (ax,), ink = self._axes(ax), foreground()
+        (ax,), ink, ways_out = self._axes(ax), foreground(), jumps(self.transmat)
         # Radii in points of circles whose areas are shares of time, with a smallest radius.
         shares, largest = occupancies(self.transmat), 24.0 * min(1.0, (5.0 / n_states) ** 0.5)
         sizes = np.maximum(largest * np.sqrt(shares / shares.max()), 5.0)
-        self.edges_ = {
-            (i, j): ax.add_patch(arrow(where[[i, j]], sizes[[i, j]], ways_out[i, j], ink))
-            for i, j in np.argwhere((ways_out >= threshold) & (ways_out > 0.0)).tolist()
-        }
+        self.edges_ = {}
+        curve = {"connectionstyle": f"arc3,rad={_BEND}", "arrowstyle": "-|>"}
+        for i, j in np.argwhere((ways_out >= threshold) & (ways_out > 0.0)).tolist():
+            # Wider and darker for larger shares of leaving.
+            share = ways_out[i, j]
+            look = {"linewidth": 0.5 + 2.5 * share, "alpha": 0.2 + 0.75 * share, "color": ink}
+            reach = {"shrinkA": sizes[i] + 1.0, "shrinkB": sizes[j] + 1.0, "zorder": 2}
+            look |= {"mutation_scale": 7.0 + 7.0 * share, **reach, **curve}
+            self.edges_[i, j] = ax.add_patch(FancyArrowPatch(where[i], where[j], **look))
         colours = state_colours(n_states, cmap)
-        self.nodes_ = ax.scatter(
-            *where.T, s=(2.0 * sizes) ** 2, c=colours, edgecolors=ink, linewidths=1.0, zorder=3
-        )
+        look = {"c": colours, "edgecolors": ink, "linewidths": 1.0, "zorder": 3}
+        self.nodes_ = ax.scatter(*where.T, s=(2.0 * sizes) ** 2, **look)
         if n_states <= 6:
             ground = self.figure_.get_facecolor()
             box = {"boxstyle": "round,pad=0.1", "linewidth": 0, "facecolor": ground}
@@ -328,23 +301,25 @@ class TransitionDisplay(Display):
         is_few = len(self.names) <= _MOST_ANNOTATED
         # Arrows may pass below.
         halo = [withStroke(linewidth=2.0, foreground=self.figure_.get_facecolor())]
-        font = "medium" if is_few else "xx-small"
-        inside = {"ha": "center", "va": "center_baseline"}
-        self.labels_ = []
-        for i, beside in enumerate(outward(where, sizes)):
-            name, texts = self.names[i], []
+        look, self.labels_ = {"fontsize": "medium" if is_few else "xx-small", "zorder": 5}, []
+        for i, away in enumerate(where - where.mean(axis=0)):
+            name, texts, length = self.names[i], [], np.linalg.norm(away)
             # The least radius of a circle around a letter is 8 points.
             if is_few and sizes[i] > max(2.5 * len(name), 8.0):
-                ax.annotate(name, where[i], color=inks[i], fontsize=font, zorder=5, **inside)
+                inside = {"ha": "center", "va": "center_baseline", "color": inks[i]}
+                ax.annotate(name, where[i], **inside, **look)
             else:
                 texts.append(name)
             if is_few:
                 texts.append(f"{_rounded(self.durations[i])} rows")
             if is_few and self.end[i] > 0.0:
                 texts.append(f"ends: {self.end[i]:.2g}")
-            look = {"textcoords": "offset points", "fontsize": font, "zorder": 5}
-            look["path_effects"] = halo
-            self.labels_.append(ax.annotate("\n".join(texts), where[i], **look, **beside))
+            x, y = away = away / length if length > 1e-9 else np.array([0.0, 1.0])
+            beside = {"ha": "center" if abs(x) <= 0.3 else "left" if x > 0.0 else "right"}
+            beside["va"] = "center" if abs(y) <= 0.6 else "bottom" if y > 0.0 else "top"
+            beside |= {"xytext": away * (sizes[i] + 3.0), "textcoords": "offset points"}
+            text = ax.annotate("\n".join(texts), where[i], path_effects=halo, **look, **beside)
+            self.labels_.append(text)
 
 
 def _rounded(duration):
