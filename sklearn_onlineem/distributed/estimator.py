@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from contextlib import contextmanager
 from functools import partial
 from numbers import Real
@@ -62,10 +63,32 @@ if TYPE_CHECKING:
     from distributed import Client
     from pyspark.sql import SparkSession
 
-_NAMED = by_name("lengths, groups and the like are passed by name")
-
-
 Estimator = TypeVar("Estimator", bound=OnlineEM)
+
+
+def _of_fitted(name, result):
+    """Return the method of `estimator_` of this name, with `result` in its docstring."""
+
+    def method(self, X: SequenceData, **arguments: object):
+        check_is_fitted(self, "estimator_")
+        return getattr(self.estimator_, name)(X, **arguments)
+
+    method.__name__, method.__qualname__ = name, f"DistributedEM.{name}"
+    method.__doc__ = f"""Return the `{name}` of `estimator_`.
+
+        Parameters
+        ----------
+        X : array-like, or other data that `estimator_` takes
+            Local data, not shards.
+        **arguments
+            Like those of `estimator_`: `lengths`, `groups`, `inputs`.
+
+        Returns
+        -------
+        {result}
+        """
+    decorated = by_name("lengths, groups and the like are passed by name")(method)
+    return available_if(estimator_has(name))(decorated)
 
 
 @naming_calls
@@ -361,11 +384,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             shards = spark_shards(client, columns, int(self.n_shards), self.estimator)
             return SparkExecutor(shards, tuple(columns))
         shards = remote_shards(columns, self.estimator)
-        try:
-            worker_timeout = float(self.worker_timeout)
-        except OverflowError:
-            # A whole number of too many digits.
-            worker_timeout = math.inf
+        # Integers of any number of digits are finite in seconds that nobody lives to see.
+        worker_timeout = float(min(self.worker_timeout, 1e12))
         if shards is not None:
             if client is None:
                 from distributed import default_client
@@ -417,10 +437,6 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
 
     # --------------------------------------------------------------------------------- inference
 
-    def _delegated(self, method, X, arguments):
-        check_is_fitted(self, "estimator_")
-        return getattr(self.estimator_, method)(X, **arguments)
-
     @available_if(estimator_has("score"))
     def score(self, X: SequenceData, y: object = None, **arguments: object) -> float:
         """Return the `score` of `estimator_`.
@@ -436,55 +452,21 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         -------
         log_likelihood : float
         """
-        return self._delegated("score", X, {"y": y, **arguments})
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.score(X, y=y, **arguments)
 
-    @available_if(estimator_has("score_samples"))
-    @_NAMED
-    def score_samples(self, X: SequenceData, **arguments: object) -> Floats:
-        """Return the `score_samples` of `estimator_`.
-
-        Parameters
-        ----------
-        X : array-like, or other data that `estimator_` takes
-            Local data, not shards.
-
-        Returns
-        -------
-        log_likelihoods : ndarray of shape (n_samples,)
-        """
-        return self._delegated("score_samples", X, arguments)
-
-    @available_if(estimator_has("predict"))
-    @_NAMED
-    def predict(self, X: SequenceData, **arguments: object) -> IntegersOrList:
-        """Return the `predict` of `estimator_`.
-
-        Parameters
-        ----------
-        X : array-like, or other data that `estimator_` takes
-            Local data, not shards.
-
-        Returns
-        -------
-        prediction : ndarray of shape (n_samples,), or list
-        """
-        return self._delegated("predict", X, arguments)
-
-    @available_if(estimator_has("predict_proba"))
-    @_NAMED
-    def predict_proba(self, X: SequenceData, **arguments: object) -> FloatsOrList:
-        """Return the `predict_proba` of `estimator_`.
-
-        Parameters
-        ----------
-        X : array-like, or other data that `estimator_` takes
-            Local data, not shards.
-
-        Returns
-        -------
-        posterior : ndarray of shape (n_samples, n_components), or list
-        """
-        return self._delegated("predict_proba", X, arguments)
+    score_samples: Callable[..., Floats] = _of_fitted(
+        "score_samples", "log_likelihoods : ndarray of shape (n_samples,)"
+    )
+    predict: Callable[..., IntegersOrList] = _of_fitted(
+        "predict", "prediction : ndarray of shape (n_samples,), or list"
+    )
+    predict_proba: Callable[..., FloatsOrList] = _of_fitted(
+        "predict_proba", "posterior : ndarray of shape (n_samples, n_components), or list"
+    )
+    transform: Callable[..., FloatsOrList] = _of_fitted(
+        "transform", "transformed : ndarray of shape (n_samples, n_features_out), or list"
+    )
 
     @available_if(estimator_has("transform"))
     def fit_transform(self, X: SequenceData, y: object = None, **arguments: object) -> FloatsOrList:
@@ -502,22 +484,6 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         with rollback(self):
             known = {name: x for name, x in arguments.items() if name == "inputs"}
             return self.fit(X, y, **arguments).transform(X, **known)
-
-    @available_if(estimator_has("transform"))
-    @_NAMED
-    def transform(self, X: SequenceData, **arguments: object) -> FloatsOrList:
-        """Return the `transform` of `estimator_`.
-
-        Parameters
-        ----------
-        X : array-like, or other data that `estimator_` takes
-            Local data, not shards.
-
-        Returns
-        -------
-        transformed : ndarray of shape (n_samples, n_features_out), or list
-        """
-        return self._delegated("transform", X, arguments)
 
 
 def _begun(executor, estimator, classes):
