@@ -18,7 +18,7 @@ MENDS = [
     ("_values.py", "if value.size:", "if True:", "test_values.py"),
     ("data/rows.py", "any(map(sparse.issparse, matrices))", "sparse.issparse(matrices[0])",
      "laws/test_sparse_input.py -k every_format"),
-    ("displays/responsibility.py", '"nearest"', '"antialiased"', "displays/test_responsibility.py"),
+    ("displays/mixture.py", '"nearest"', '"antialiased"', "displays/test_responsibility.py"),
     ("displays/transitions.py", 'getattr(estimator, "durationprob_", None)', "None",
      "displays/test_transitions.py"),
     ("em/loop.py", "int(max_iter) + 1", "max_iter + 1", "distributed/test_parameters.py"),

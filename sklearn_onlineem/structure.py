@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from sklearn_onlineem._checks import check_bool, check_count, check_number
 from sklearn_onlineem._typing import Floats
@@ -360,23 +361,21 @@ def assembled(structure: object) -> Assembled:
             block = block._replace(noise=block.noise * [0.0, 1.0])
         if not (has_trend and isinstance(part, Level)):
             chosen.append((part, block))
-    noise = np.concatenate([block.noise for _, block in chosen])
-    reading, outputs, begin = np.zeros(len(noise)), {}, 0
-    A, learnt = np.zeros((len(noise),) * 2), np.zeros((len(noise),) * 2, dtype=bool)
-    kinds, tied, cycles = [type(part) for part, _ in chosen], [], []
+    blocks = [block for _, block in chosen]
+    noise = np.concatenate([block.noise for block in blocks])
+    reading = np.concatenate([next(iter(block.outputs.values())) for block in blocks])
+    kinds, outputs, tied, cycles, begin = [type(part) for part, _ in chosen], {}, [], [], 0
     for i, (part, block) in enumerate(chosen):
-        own = slice(begin, begin + len(block.noise))
-        A[own, own], learnt[own, own] = block.transitions, block.learnt
-        reading[own] = next(iter(block.outputs.values()))
-        for direction in () if block.tied is None else block.tied:
-            tied.append(np.zeros((len(noise), len(noise))))
-            tied[-1][own, own] = direction
+        around = begin, len(noise) - begin - len(block.noise)
+        tied += [np.pad(one, around) for one in (() if block.tied is None else block.tied)]
         if isinstance(part, Cycle) and part.period is None:
-            cycles.append(own)
+            cycles.append(slice(begin, begin + len(block.noise)))
         suffix = ""
         if kinds.count(type(part)) > 1:
             suffix = f" {getattr(part, 'period', None) or kinds[: i + 1].count(type(part))}"
         for name, output in block.outputs.items():
-            outputs[name + suffix] = np.pad(output, (begin, len(noise) - own.stop))
-        begin = own.stop
+            outputs[name + suffix] = np.pad(output, around)
+        begin += len(block.noise)
+    A = block_diag(*(block.transitions for block in blocks))
+    learnt = block_diag(*(block.learnt for block in blocks))
     return Assembled(A, learnt, noise, outputs, reading, np.array(tied) if tied else None, cycles)

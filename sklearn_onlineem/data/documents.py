@@ -66,19 +66,6 @@ class Documents(BatchOfRows):
             if len(allowed) != n or not allowed.any(axis=1).all():
                 raise ValueError(f"allowed of Documents must be {n} rows with a topic in each.")
 
-    @classmethod
-    def unchecked(cls, rows: Rows, numbers: Integers, allowed: Integers | None = None) -> Self:
-        """Return documents without checks of their parts.
-
-        Parameters
-        ----------
-        rows, numbers, allowed
-            Like those of the class, in its types.
-        """
-        documents = object.__new__(cls)
-        documents.__dict__.update(rows=rows, numbers=numbers, allowed=allowed)
-        return documents
-
     def __len__(self) -> int:
         return len(self.rows)
 

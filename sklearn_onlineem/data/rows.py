@@ -222,6 +222,20 @@ class BatchOfRows(Batch):
 
     rows: Rows
 
+    @classmethod
+    def unchecked(cls, *parts: object) -> Self:
+        """Return data of these fields, in the order of the class, without checks.
+
+        Parameters
+        ----------
+        *parts
+            Like those of the class, in its types. The last ones have their defaults if left out.
+        """
+        data = object.__new__(cls)
+        # For each row of a stream: `strict` takes as long as the rest.
+        data.__dict__.update(zip(cls.__match_args__, parts))  # noqa: B905
+        return data
+
     @property
     def n_threads(self) -> int:
         return self.rows.n_threads

@@ -112,19 +112,6 @@ class Sequences(BatchOfRows):
         if weight is not None and (weight != np.repeat(self.sample_weight, self.lengths)).any():
             raise ValueError("Rows of a sequence must have one weight.")
 
-    @classmethod
-    def unchecked(cls, rows: Rows, offsets: Integers, before: Before | None = None) -> Self:
-        """Return sequences without checks of their parts.
-
-        Parameters
-        ----------
-        rows, offsets, before
-            Like those of the class, in its types.
-        """
-        sequences = object.__new__(cls)
-        sequences.__dict__.update(rows=rows, offsets=offsets, before=before)
-        return sequences
-
     def with_rows(self, rows: Rows, offsets: Integers, before: Before | None = None) -> Sequences:
         """Return sequences of other rows, which have the same columns, without checks.
 
@@ -348,9 +335,7 @@ class SequencesWithInputs(Sequences):
     @classmethod
     def of(cls, sequences: Sequences, n_inputs: int) -> Self:
         """Return sequences of inputs and outputs, side by side, without checks."""
-        pairs = cls.unchecked(sequences.rows, sequences.offsets, sequences.before)
-        pairs.__dict__["n_inputs"] = n_inputs
-        return pairs
+        return cls.unchecked(sequences.rows, sequences.offsets, sequences.before, n_inputs)
 
     @property
     def n_features(self) -> int:

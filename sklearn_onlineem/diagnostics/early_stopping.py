@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from sklearn_onlineem._checks import check_count
-from sklearn_onlineem.diagnostics.streams import positive
+from sklearn_onlineem.diagnostics.drift import positive
 from sklearn_onlineem.em.state import AnyStep
 from sklearn_onlineem.estimators.base import OnlineEM
 

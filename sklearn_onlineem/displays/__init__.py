@@ -1,14 +1,11 @@
 """Pictures of fitted estimators; matplotlib is imported when one is drawn."""
 
 from sklearn_onlineem.displays.alignments import AlignmentDisplay
-from sklearn_onlineem.displays.forecasts import ForecastDisplay
+from sklearn_onlineem.displays.forecasts import ForecastDisplay, StructureDisplay
 from sklearn_onlineem.displays.learning_curves import LearningCurveDisplay
-from sklearn_onlineem.displays.merge import MergeDisplay
-from sklearn_onlineem.displays.mixture import MixtureDisplay
+from sklearn_onlineem.displays.mixture import MergeDisplay, MixtureDisplay, ResponsibilityDisplay
 from sklearn_onlineem.displays.model_selection import ModelSelectionDisplay
-from sklearn_onlineem.displays.responsibility import ResponsibilityDisplay
 from sklearn_onlineem.displays.state_paths import StatePathDisplay
-from sklearn_onlineem.displays.structure import StructureDisplay
 from sklearn_onlineem.displays.topics import TopicsDisplay
 from sklearn_onlineem.displays.transitions import TransitionDisplay
 

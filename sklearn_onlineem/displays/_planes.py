@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg, stats
 
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.displays._drawing import foreground, opacities, without_frame
+from sklearn_onlineem.displays._base import foreground, opacities, without_frame
 from sklearn_onlineem.families import Gaussian, Laplace, StudentT
 
 _OUTER_WIDTH, _INNER_WIDTH = 0.9, 0.7

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from sklearn_onlineem._checks import check_count, require
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display
-from sklearn_onlineem.displays._inputs import check_suits, floats_of
+from sklearn_onlineem.displays._base import Axes, AxesOrMany, Display, check_suits, floats_of
 from sklearn_onlineem.em.state import AnyStep
 
 _PANELS = {

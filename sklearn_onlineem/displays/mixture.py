@@ -1,8 +1,8 @@
-"""Data and the components of a mixture, in a plane or by single features."""
+"""Mixtures: components and data, sites and their merged mixture, and responsibilities."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import Self
 
@@ -11,9 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import rel_entr
 
 from sklearn_onlineem._checks import check_count, require
-from sklearn_onlineem._typing import Floats, RowData
-from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display, Style, colors
-from sklearn_onlineem.displays._inputs import categories_of, read_mixture
+from sklearn_onlineem._typing import Floats, RowData, SequenceData
+from sklearn_onlineem.displays._base import (
+    Axes,
+    AxesOrMany,
+    Display,
+    Style,
+    categories_of,
+    check_suits,
+    colors,
+    foreground,
+    line_styles,
+    mixture_of,
+    read_mixture,
+)
 from sklearn_onlineem.displays._marginals import Marginal, marginal, profile
 from sklearn_onlineem.displays._planes import Plane, mass_handles, plane_of, projection_of, telling
 from sklearn_onlineem.families import (
@@ -238,3 +249,309 @@ def _column(X, j):
     column = X[:, [j]]
     column = np.ravel(column.toarray() if hasattr(column, "toarray") else column)
     return column[~np.isnan(column)] if not np.isnan(column).all() else None
+
+
+_MOST_NAMED, _MOST_BOLD = 9, 12
+
+
+class MergeDisplay(Display):
+    """Mixtures of several sites in a plane, and the mixture that they were merged into.
+
+    Parameters
+    ----------
+    merged : Plane
+        The merged mixture, and rows if they are to be drawn.
+    sites : list of Plane
+        The mixtures of the sites.
+    weights : array-like of shape (n_components,)
+        Of the merged mixture.
+    site_weights : list of array-like of shape (n_components,)
+        Of the sites.
+    names : list of str, default=None
+        Of the sites. None: "site 0" and so on.
+
+    Attributes
+    ----------
+    ax_ : Axes
+    merged_ : ndarray of Patch of shape (n_components,)
+        Regions of the merged components.
+    sites_ : list of ndarray of Patch of shape (n_components,)
+        Regions of the components of each site.
+    labels_ : list of Text
+        Numbers of the merged components; empty if they are many.
+    scatter_ : PathCollection or None
+
+    See Also
+    --------
+    sklearn_onlineem.combine_estimators : Merges estimators.
+    MixtureDisplay : One mixture.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn_onlineem import GaussianMixture, combine_estimators
+    >>> from sklearn_onlineem.displays import MergeDisplay
+    >>> X = load_iris().data[:, 2:]
+    >>> sites = [GaussianMixture(3, random_state=0).fit(X[i::3]) for i in range(3)]
+    >>> display = MergeDisplay.from_estimator(combine_estimators(sites), sites)
+    >>> len(display.sites_), display.merged_.shape
+    (3, (3,))
+    """
+
+    ax_: Axes
+
+    def __init__(
+        self,
+        merged: Plane,
+        sites: Iterable[Plane],
+        weights: ArrayLike,
+        site_weights: Iterable[ArrayLike],
+        names: Iterable[str] | None = None,
+    ):
+        self.merged, self.sites = merged, list(sites)
+        self.weights = np.asarray(weights)
+        self.site_weights = [np.asarray(one) for one in site_weights]
+        n = len(self.sites)
+        self.names = [f"site {i}" for i in range(n)] if names is None else list(names)
+        counts = n, len(self.site_weights), len(self.names)
+        are_alike = n > 0 and len(set(counts)) == 1
+        require(are_alike, "sites, site_weights and names", "as many, above 0", counts)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: object,
+        sites: Iterable[object],
+        X: RowData | None = None,
+        *,
+        features: Sequence[int | str] | None = None,
+        names: Iterable[str] | None = None,
+        **options: object,
+    ) -> Self:
+        """Draw fitted mixtures and the mixture that they were merged into.
+
+        Parameters
+        ----------
+        estimator : estimator
+            The result of `combine_estimators`: a mixture of Gaussian, Student's t or Laplace
+            components.
+        sites : list of estimators
+            The mixtures that were merged.
+        X : array-like of shape (n_samples, n_features), default=None
+            Rows to draw, at most 5,000 of them. None: no rows are drawn.
+        features : list of two int or str, default=None
+            Two features, by index or name. None: both, if there are two; else two discriminant
+            directions of the merged mixture, see :meth:`MixtureDisplay.from_estimator`.
+        names : list of str, default=None
+            Of the sites, for the legend.
+        **options
+            Arguments of `plot`, such as `ax`.
+
+        Raises
+        ------
+        NotFittedError, TypeError
+            If an estimator is not fitted, or is no mixture, or `sites` is no list.
+        """
+        if not isinstance(sites, Iterable):
+            raise TypeError(f"sites must be a list of estimators, got {type(sites).__name__}.")
+        model, all_names, chosen, rows = read_mixture(estimator, cls, X, features)
+        sites = list(sites)
+        models = [mixture_of(site, cls) for site in sites]
+        for i, site in enumerate(sites):
+            d, whose = site.n_features_in_, f"n_features_in_ of sites[{i}]"
+            require(d == len(all_names), whose, f"{len(all_names)}, as of the merged mixture", d)
+        n_shown = min(2, len(all_names)) if chosen is None else len(chosen)
+        whose = f"features of {type(estimator).__name__} and its sites"
+        require(n_shown == 2, whose, "two", n_shown)
+        projection = projection_of(model, all_names, chosen)
+        planes = [plane_of(one, projection) for one in models]
+        weights = [one.weights for one in models]
+        merged = plane_of(model, projection, rows, 5000)
+        return cls(merged, planes, model.weights, weights, names).plot(**options)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        mass: float = 0.9,
+        scatter_kw: Style | None = None,
+        site_kw: Style | None = None,
+        merged_kw: Style | None = None,
+    ) -> Self:
+        """Draw the regions.
+
+        Parameters
+        ----------
+        ax : Axes, default=None
+            None: those of a new figure.
+        mass : float, default=0.9
+            Probability of the region of a component, in (0, 1).
+        scatter_kw : dict, default=None
+            Further arguments of `Axes.scatter` for rows.
+        site_kw, merged_kw : dict, default=None
+            Further arguments of the patches of sites, and of the merged mixture.
+        """
+        (ax,), masses, n = self._axes(ax), checked_masses((mass,)), len(self.sites)
+        from matplotlib.lines import Line2D
+
+        is_few = len(self.weights) <= _MOST_BOLD
+        # Too many sites look alike.
+        is_named = n <= _MOST_NAMED
+        looks = (colors(n), line_styles(n)) if is_named else (colors(1) * n, ["-"] * n)
+        self.sites_ = []
+        for site, weights, color, dashes in zip(self.sites, self.site_weights, *looks, strict=True):
+            style = {"facecolor": "none", "linestyle": dashes, "linewidth": 1.2 if is_few else 0.8}
+            style |= site_kw or {}
+            patches = site.draw_regions(ax, weights, masses, [color] * len(weights), style)
+            self.sites_.append(patches[:, 0])
+        style = {"facecolor": "none", "linewidth": 2.4 if is_few else 1.5, "zorder": 3}
+        grey = [foreground()] * len(self.weights)
+        keywords = {"alpha": 0.25, **(scatter_kw or {})}, {**style, **(merged_kw or {})}
+        drawn = self.merged.draw(ax, self.weights, masses, grey, *keywords)
+        self.scatter_, self.merged_, self.labels_ = drawn[0], drawn[1][:, 0], drawn[2]
+        names, shown = self.names, self.sites_
+        if not is_named:
+            names, shown = [f"{n} sites"], shown[:1]
+        handles = []
+        names = [f"merged, {100 * masses[0]:.4g} % of mass", *names]
+        for name, (patch, *_) in zip(names, [self.merged_, *shown], strict=True):
+            look = {"color": patch.get_edgecolor()[:3], "linestyle": patch.get_linestyle()}
+            handles.append(Line2D([], [], linewidth=patch.get_linewidth(), label=name, **look))
+        self._legend(handles)
+        return self
+
+
+class ResponsibilityDisplay(Display):
+    """Responsibilities of components for rows; well separated clusters make a staircase.
+
+    Rows run from left to right, sorted by their most probable component and then by its
+    responsibility, in descending order; components run from top to bottom.
+
+    Parameters
+    ----------
+    responsibilities : ndarray of shape (n_rows, n_components)
+        From 0 to 1; each row sums to 1, else a ValueError is raised.
+
+    Attributes
+    ----------
+    ax_ : Axes
+    image_ : AxesImage
+        Of responsibilities, transposed.
+    order_ : ndarray of int of shape (n_rows,)
+        The row at each place.
+    boundaries_ : LineCollection or None
+        Between the rows of components, if these are at most 20.
+
+    See Also
+    --------
+    MixtureDisplay : Data and components.
+
+    Examples
+    --------
+    >>> from sklearn_onlineem.displays import ResponsibilityDisplay
+    >>> found = [[0.2, 0.8], [0.6, 0.4], [1.0, 0.0]]
+    >>> ResponsibilityDisplay.from_predictions(found).order_
+    array([2, 1, 0])
+    """
+
+    ax_: Axes
+
+    def __init__(self, responsibilities: ArrayLike):
+        found = np.asarray(responsibilities, dtype=float)
+        shape = "of shape (n_rows, n_components)"
+        require(found.ndim == 2 and found.size, "responsibilities", shape, found.shape)
+        sums = found.sum(axis=1)
+        # They may have been rounded to single precision.
+        if not (found >= 0.0).all() or not (np.abs(sums - 1.0) <= 1e-4).all():
+            raise ValueError("responsibilities must not be negative, and rows must add up to 1.")
+        self.responsibilities = found
+
+    @classmethod
+    def from_estimator(cls, estimator: object, X: SequenceData, **options: object) -> Self:
+        """Draw the responsibilities of a fitted estimator for the rows of X.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, with `predict_proba`: a mixture, or a hidden Markov model, whose states are
+            drawn as components.
+        X : object
+            Data, as `predict_proba` takes them.
+        **options
+            Arguments of `plot`, such as `ax`.
+
+        Raises
+        ------
+        NotFittedError, TypeError
+            If the estimator is not fitted, or has no `predict_proba`.
+        """
+        because = "it has no predict_proba; use from_predictions."
+        check_suits(estimator, cls, ["predict_proba"], because)
+        found = estimator.predict_proba(X)
+        found = np.concatenate(found) if isinstance(found, list) else found
+        return cls.from_predictions(found, **options)
+
+    @classmethod
+    def from_predictions(cls, responsibilities: ArrayLike, **options: object) -> Self:
+        """Draw responsibilities.
+
+        Parameters
+        ----------
+        responsibilities : array-like of shape (n_rows, n_components)
+            Of components, states, or topics; see the class.
+        **options
+            Arguments of `plot`, such as `ax`.
+        """
+        return cls(responsibilities).plot(**options)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        sort: bool = True,
+        cmap: str = "Greys",
+        colorbar: bool = True,
+        im_kw: Style | None = None,
+    ) -> Self:
+        """Draw the map.
+
+        Parameters
+        ----------
+        ax : Axes, default=None
+            None: those of a new figure.
+        sort : bool, default=True
+            Whether rows are sorted by component; else they are drawn in their order.
+        cmap : str or Colormap, default="Greys"
+            Colours of responsibilities from 0 to 1.
+        colorbar : bool, default=True
+            Whether to draw a colour bar.
+        im_kw : dict, default=None
+            Further arguments of `Axes.imshow`.
+        """
+        n_rows, n_components = self.responsibilities.shape
+        components = self.responsibilities.argmax(axis=1)
+        sureness = self.responsibilities.max(axis=1)
+        self.order_ = np.lexsort((-sureness, components)) if sort else np.arange(n_rows)
+        (ax,), sorted_rows = self._axes(ax), self.responsibilities[self.order_]
+        from matplotlib.ticker import MaxNLocator
+
+        extent = (0.0, n_rows, n_components - 0.5, -0.5)
+        # Smoothed pixels would mix components.
+        style = {"cmap": cmap, "vmin": 0.0, "vmax": 1.0, "interpolation": "nearest"}
+        style |= {"aspect": "auto", "extent": extent}
+        self.image_ = ax.imshow(sorted_rows.T, **{**style, **(im_kw or {})})
+        self.boundaries_, sizes = None, np.bincount(components)
+        if sort and np.count_nonzero(sizes) <= 20:
+            ends = np.unique(np.cumsum(sizes))[:-1]
+            look = {"color": "C0", "linewidth": 0.8, "linestyle": (0, (4, 3)), "alpha": 0.8}
+            transform = ax.get_xaxis_transform()
+            self.boundaries_ = ax.vlines(ends[ends > 0], 0.0, 1.0, transform=transform, **look)
+        order = ", sorted by component" if sort else ""
+        ax.set(xlabel="rows" + order, ylabel="component")
+        ticks = {"nbins": min(n_components, 10), "min_n_ticks": 1}
+        ax.yaxis.set_major_locator(MaxNLocator(**ticks, integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if colorbar:
+            bar = self.figure_.colorbar(self.image_, ax=ax, label="responsibility", pad=0.02)
+            bar.outline.set_visible(False)
+        return self

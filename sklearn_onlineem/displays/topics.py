@@ -10,15 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_onlineem._checks import check_count, require
-from sklearn_onlineem.displays._drawing import (
+from sklearn_onlineem.displays._base import (
     Axes,
     AxesOrMany,
     Display,
     Style,
+    check_suits,
+    floats_of,
     foreground,
+    unsuitable,
     without_frame,
 )
-from sklearn_onlineem.displays._inputs import check_suits, floats_of, unsuitable
 
 
 class TopicsDisplay(Display):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
@@ -55,27 +55,43 @@ class Round(NamedTuple):
     validation: float
 
 
-@dataclass(frozen=True)
 class Shards:
     """Data in shards: the executor that holds them, their sizes, and the callback of a round."""
 
-    executor: object
-    sizes: list
-    n_rows: int
-    total_weight: float
-    row_weight: float
-    record: Callable
+    def __init__(self, executor, sizes, n_rows, total_weight, row_weight, record):
+        self.executor, self.sizes, self.record = executor, sizes, record
+        self.n_rows, self.total_weight, self.row_weight = n_rows, total_weight, row_weight
+        self._begin()
 
     def __len__(self):
         return sum(self.sizes)
 
-    def take(self, progress, state, result, start, n_tasks):
+    def _begin(self):
+        """Begin a round."""
+        self._begun, self._n_tasks = time.perf_counter(), 0
+
+    def reduce(self, task, *arguments, chosen=None):
+        """Map a task over the chosen shards, or all, and merge."""
+        chosen = range(len(self.sizes)) if chosen is None else chosen
+        self._n_tasks += len(chosen)
+        self._result = self.executor.reduce(task, chosen, *arguments)
+        return self._result
+
+    def take(self, progress, state):
         """Make a state the present one, and record the round."""
-        sent = n_tasks * (n_bytes(progress.state.model) + n_bytes(result.content))
+        before, result = progress.state.model, self._result
         progress.take(state)
-        seconds, weight = time.perf_counter() - start, result.total_weight
-        mean, divergence = state.step.log_likelihood, state.step.kl_divergence
-        self.record(Round(seconds, sent, weight, mean, divergence, math.nan))
+        self.record(
+            Round(
+                seconds=time.perf_counter() - self._begun,
+                bytes_sent=self._n_tasks * (n_bytes(before) + n_bytes(result.content)),
+                n_seen=result.total_weight,
+                log_likelihood=state.step.log_likelihood,
+                kl_divergence=state.step.kl_divergence,
+                validation=math.nan,
+            )
+        )
+        self._begin()
 
 
 @dataclass(frozen=True)
@@ -88,22 +104,12 @@ class BatchMode(Solver):
     solver: Solver
 
     def passes(self, progress, data, plan):
-        everyone, results, begun = range(len(data.sizes)), [None], time.perf_counter()
-
         def e_step(state, model):
-            arguments = model, state.seed, state.counters.n_steps, self.solver.draws
-            found = data.executor.reduce(evidence, everyone, *arguments)
-            results.append(found)
+            figures = state.seed, state.counters.n_steps, self.solver.draws
+            found = data.reduce(evidence, model, *figures)
             return found.content, found.log_likelihood, found
 
-        def take(state):
-            nonlocal begun
-            data.take(progress, state, results[-1], begun, (len(results) - 1) * len(everyone))
-            # The next pass may begin at the last E-step of this one.
-            del results[:-1]
-            begun = time.perf_counter()
-
-        return batch_passes(self.solver, progress, plan, e_step, take)
+        return batch_passes(self.solver, progress, plan, e_step, partial(data.take, progress))
 
 
 @dataclass(frozen=True)
@@ -122,37 +128,33 @@ class LearnerMode(Solver):
         n_batches = [-(-size // plan.batch_size) for size in data.sizes]
         n_each = int(min(self.sync_every, max(n_batches)))
         for number in count():
-            rounds = []
+            total = weight = 0.0
             for first in range(0, max(n_batches), n_each):
                 active = [i for i, n in enumerate(n_batches) if n > first]
-                rounds.append(self._round(progress, data, plan, number, active, first, n_each))
+                result = self._round(progress, data, plan, number, active, first, n_each)
+                total += result.log_likelihood * result.total_weight
+                weight += result.total_weight
                 if progress.stopped:
                     break
-            total = sum(weight for _, weight in rounds)
-            yield sum(mean * weight for mean, weight in rounds) / total, False
+            yield total / weight, False
 
     def _round(self, progress, shards, plan, number, active, first, n_batches):
-        """Let learners take steps from the present model, and merge their results.
-
-        Return the mean log-likelihood, and the weight of the observations.
-        """
-        start, state = time.perf_counter(), progress.state
+        """Let learners take steps from the present model, and merge and return their results."""
+        state = progress.state
         # Learners that are merged within a pass take the rates of their pooled batches.
-        n_learners = 1 if self.sync_every == math.inf else len(active)
-        size_seen = state.counters.size
+        n_learners, size_seen = len(active), state.counters.size
         if self.sync_every == math.inf:
-            size_seen /= len(active)
+            n_learners, size_seen = 1, size_seen / len(active)
         task = LearningTask(
             plan.schedule, plan.batch_size, first, n_batches, size_seen, state.constants.size_unit,
             n_learners, state.prior_terms(state.size_of(shards)),
             (*self.seed, number) if self.seed else (), state.seed, state.counters.n_steps,
             self.combine == "averaging",
         )  # fmt: skip
-        result = shards.executor.reduce(learn, active, state.model, task)
+        result = shards.reduce(learn, state.model, task, chosen=active)
         merged = result.content if task.returns_model else state.model.m_step(result.content)
         eta = rate_of(plan.schedule, task.size_seen, n_learners * plan.batch_size)
-        size = state.size_of(result)
-        after = state.after(Update(merged, eta, result.log_likelihood, result, size))
-        after = after.counting(n_steps=state.counters.n_steps + n_batches)
-        shards.take(progress, after, result, start, len(active))
-        return result.log_likelihood, result.total_weight
+        update = Update(merged, eta, result.log_likelihood, result, state.size_of(result))
+        n_steps = state.counters.n_steps + n_batches
+        shards.take(progress, state.after(update).counting(n_steps=n_steps))
+        return result

@@ -45,16 +45,16 @@ def is_fitted(estimator):
 
 
 def learn_chunks(estimator, chunks, learn, is_told=True):
-    """Call `learn` with (X, y, sample_weight, inputs) of each chunk; it returns a score to report.
+    """Call `learn` with X, y, sample_weight, and any inputs by name, of each chunk.
 
-    What is not given is None. An error has a note with the number of its chunk. Unless the user
-    `is_told`, a warning says that nothing learns from y.
+    It returns a score to report. What is not given is None. An error has a note with the number of
+    its chunk. Unless the user `is_told`, a warning says that nothing learns from y.
     """
     name, n_rows = type(estimator).__name__, 0
     for number, chunk in enumerate(chunks, 1):
         try:
-            X, y, *others = _parts(f"{name}.fit_stream", chunk)
-            score = learn(X, y, *others)
+            X, y, sample_weight, inputs = _parts(f"{name}.fit_stream", chunk)
+            score = learn(X, y, sample_weight, {} if inputs is None else {"inputs": inputs})
             if y is not None and not is_told:
                 is_told = True
                 if not any(map(_reads_y, getattr(estimator, "estimators_", [estimator]))):

@@ -246,15 +246,14 @@ class StreamPipeline(Identified, Pipeline):
         chunks, sums = read(self, chunks), (0.0, 0.0, 0.0)
         self.prequential_score_, self.prequential_scores_ = math.nan, np.empty(0)
 
-        def learn(X, y, sample_weight, inputs):
+        def learn(X, y, sample_weight, known):
             nonlocal sums
             if has_nothing(self, X, sample_weight):
                 return math.nan
             score, weight = math.nan, 0.0
             if all(is_fitted(step) for _, _, step in self._iter()):
-                score, weight = scored(self, None, X, y, sample_weight, inputs)
-            known = params if inputs is None else {**params, "inputs": inputs}
-            self.partial_fit(X, y, sample_weight, **known)
+                score, weight = scored(self, None, X, y, sample_weight, **known)
+            self.partial_fit(X, y, sample_weight, **{**params, **known})
             sums = with_score(sums, score, weight)
             self.prequential_score_ = sums[1] / sums[0] if sums[0] > 0 else math.nan
             latest = np.append(self.prequential_scores_, score)

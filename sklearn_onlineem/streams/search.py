@@ -280,9 +280,8 @@ class PrequentialSearch(Identified, BaseSearchCV):
     def _learner(self, params):
         """Return a function that learns a chunk, and returns the best score."""
 
-        def learn(X, y, sample_weight, inputs):
-            known = params if inputs is None else {**params, "inputs": inputs}
-            self.partial_fit(X, y, sample_weight, **known)
+        def learn(X, y, sample_weight, known):
+            self.partial_fit(X, y, sample_weight, **{**params, **known})
             return getattr(self, "best_score_", np.nan)
 
         return learn
@@ -300,22 +299,22 @@ class PrequentialSearch(Identified, BaseSearchCV):
     def _mean_scores(self):
         """Mean scores; before the first chunk an AttributeError, as for any attribute."""
         check_is_fitted(self)
-        return np.array(
-            [total / weight if weight > 0 else np.nan for weight, total, _ in self._sums]
-        )
+        weights, totals, _ = np.transpose(self._sums)
+        with np.errstate(invalid="ignore"):  # NaN is that of no scores.
+            return totals / weights
 
     @property
     def cv_results_(self) -> dict[str, object]:
         means = self._mean_scores
-        variances = [
-            squares / weight if weight > 0 else np.nan for weight, _, squares in self._sums
-        ]
+        weights, _, squares = np.transpose(self._sums)
+        with np.errstate(invalid="ignore"):
+            deviations = np.sqrt(squares / weights)
         ranks = rankdata(-_comparable(means), method="min")
         return {
             **dict(_yield_masked_array_for_each_param(self._settings)),
             "params": self._settings,
             "mean_test_score": means,
-            "std_test_score": np.sqrt(variances),
+            "std_test_score": deviations,
             "rank_test_score": ranks.astype(np.int32),
         }
 

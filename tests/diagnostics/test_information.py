@@ -17,7 +17,7 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.diagnostics import missing_information, standard_errors
-from sklearn_onlineem.diagnostics._missing import Missing
+from sklearn_onlineem.diagnostics.information import Missing
 from sklearn_onlineem.em import Batch
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families.capabilities import HiddenVariables
