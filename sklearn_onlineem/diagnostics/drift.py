@@ -43,7 +43,8 @@ class _Watch:
     def _batch_of(self, step):
         """Return the batch of a step; None if its rows or certificate are not known.
 
-        Where fewer rows have been read than before, the stream is another one: `_begin` is called.
+        Where fewer rows have been read than at the last step, the stream is another one: `_begin`
+        is called.
         """
         try:
             values = float(step.certificate), float(step.log_likelihood)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_onlineem.displays._base import (
+from sklearn_onlineem.displays._drawing import (
     colors,
     foreground,
     label_axis,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy import linalg, stats
 
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.displays._base import foreground, opacities, without_frame
+from sklearn_onlineem.displays._drawing import foreground, opacities, without_frame
 from sklearn_onlineem.families import Gaussian, Laplace, StudentT
 
 _OUTER_WIDTH, _INNER_WIDTH = 0.9, 0.7
@@ -39,10 +41,14 @@ class Projection:
 
 @dataclass(frozen=True)
 class Plane:
-    """Regions of components in a plane, and points with their most probable components."""
+    """Components in a plane, and points with their most probable ones.
+
+    `outline(k, mass, **style)` is the patch of the region of component k of this probability.
+    """
 
     names: tuple
-    regions: Ellipses | Diamonds
+    centres: np.ndarray
+    outline: Callable
     points: np.ndarray | None = None
     components: np.ndarray | None = None
 
@@ -76,7 +82,7 @@ class Plane:
                 "zorder": 2.0 + 0.1 * inner[j],
                 "visible": bool(weights[k] > 0.0),
             }
-            patches[k, j] = ax.add_patch(self.regions.patch(k, masses[j], **{**style, **line_kw}))
+            patches[k, j] = ax.add_patch(self.outline(k, masses[j], **{**style, **line_kw}))
         return patches
 
     def _draw_centres(self, ax, weights):
@@ -85,15 +91,15 @@ class Plane:
 
         seen = np.flatnonzero(weights)
         if len(seen) > 30:
-            centres = self.regions.centres[seen]
-            ax.scatter(*centres.T, s=14, marker="+", c=foreground(), linewidths=0.8, zorder=4)
+            ax.scatter(
+                *self.centres[seen].T, s=14, marker="+", c=foreground(), linewidths=0.8, zorder=4
+            )
             return []
         size = "medium" if len(seen) <= 12 else "small"
         style = {"ha": "center", "va": "center", "weight": "bold", "size": size, "zorder": 4}
         # A halo makes the numbers readable everywhere.
         style["path_effects"] = [withStroke(linewidth=2.5, foreground=ax.get_facecolor())]
-        centres = self.regions.centres
-        return [ax.text(*centres[k], str(k), clip_on=True, **style) for k in seen]
+        return [ax.text(*self.centres[k], str(k), clip_on=True, **style) for k in seen]
 
 
 def mass_handles(masses):
@@ -141,19 +147,21 @@ def plane_of(model, projection, X=None, max_rows=None):
     """Return the components in a plane, with at most `max_rows` of the rows, evenly chosen."""
     if isinstance(model.family, Laplace):
         location, scale = model.parameters
-        regions = Diamonds(projection.points(location), scale @ projection.directions)
+        centres = projection.points(location)
+        outline = partial(_diamond, centres, scale @ projection.directions)
     else:
         gaussians, degrees = _gaussians_of(model), None
         if isinstance(model.family, StudentT):
             degrees = np.broadcast_to(model.parameters.degrees_of_freedom, model.n_components)
-        projected = projection.covariances(gaussians.covariance, model.n_components)
-        regions = Ellipses(projection.points(gaussians.mean), projected, degrees)
+        centres = projection.points(gaussians.mean)
+        covariances = projection.covariances(gaussians.covariance, model.n_components)
+        outline = partial(_ellipse, centres, covariances, degrees)
     if X is None:
-        return Plane(projection.names, regions)
+        return Plane(projection.names, centres, outline)
     if len(X) > max_rows:
         X = X[np.linspace(0, len(X) - 1, max_rows).astype(int)]
     components = model.posterior(Rows(X, has_gaps=bool(np.isnan(X).any()))).argmax(axis=1)
-    return Plane(projection.names, regions, projection.points(X), components)
+    return Plane(projection.names, centres, outline, projection.points(X), components)
 
 
 def _gaussians_of(model):
@@ -176,48 +184,34 @@ def telling(scores, n):
 # ----------------------------------------------------------------------------- regions of a mass
 
 
-@dataclass(frozen=True)
-class Ellipses:
-    r"""Regions of Gaussians in the plane, :math:`(x - m)' S^{-1} (x - m) \le r^2`.
+def _ellipse(centres, covariances, degrees, k, mass, **style):
+    r"""Return the region of a Gaussian in the plane, :math:`(x - m)' S^{-1} (x - m) \le r^2`.
 
-    The region of probability p has :math:`r^2 = F^{-1}_{\chi^2_2}(p) = -2 \log(1 - p)`. That of
-    Student's t distribution, of some `degrees` of freedom, has :math:`r^2 = 2 F^{-1}_{2, \nu}(p)`.
+    That of probability p has :math:`r^2 = F^{-1}_{\chi^2_2}(p) = -2 \log(1 - p)`. That of Student's
+    t distribution, of some `degrees` of freedom, has :math:`r^2 = 2 F^{-1}_{2, \nu}(p)`.
     """
+    from matplotlib.patches import Ellipse
 
-    centres: np.ndarray
-    covariances: np.ndarray
-    degrees: np.ndarray | None = None
-
-    def patch(self, k, mass, **style):
-        """Return the boundary of the region of component k of this probability."""
-        from matplotlib.patches import Ellipse
-
-        variances, axes = np.linalg.eigh(self.covariances[k])
-        if self.degrees is None:
-            radius = np.sqrt(stats.chi2.ppf(mass, 2))
-        else:
-            radius = np.sqrt(2.0 * stats.f.ppf(mass, 2, self.degrees[k]))
-        width, height = 2.0 * radius * np.sqrt(np.maximum(variances, 0.0))
-        angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
-        return Ellipse(self.centres[k], width, height, angle=angle, **style)
+    variances, axes = np.linalg.eigh(covariances[k])
+    if degrees is None:
+        radius = np.sqrt(stats.chi2.ppf(mass, 2))
+    else:
+        radius = np.sqrt(2.0 * stats.f.ppf(mass, 2, degrees[k]))
+    width, height = 2.0 * radius * np.sqrt(np.maximum(variances, 0.0))
+    angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
+    return Ellipse(centres[k], width, height, angle=angle, **style)
 
 
-@dataclass(frozen=True)
-class Diamonds:
-    r"""Regions of Laplace components in the plane, :math:`\sum_j |x_j - m_j| / b_j \le r`.
+def _diamond(centres, scales, k, mass, **style):
+    r"""Return the region of a Laplace component, :math:`\sum_j |x_j - m_j| / b_j \le r`.
 
     The sum has a gamma distribution of shape 2; r is its quantile.
     """
+    from matplotlib.patches import Polygon
 
-    centres: np.ndarray
-    scales: np.ndarray
-
-    def patch(self, k, mass, **style):
-        from matplotlib.patches import Polygon
-
-        corners = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
-        radius = stats.gamma.ppf(mass, 2.0)
-        return Polygon(self.centres[k] + radius * self.scales[k] * corners, closed=True, **style)
+    corners = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+    radius = stats.gamma.ppf(mass, 2.0)
+    return Polygon(centres[k] + radius * scales[k] * corners, closed=True, **style)
 
 
 # -------------------------------------------------------------------------------- the directions

@@ -10,14 +10,8 @@ from numpy.typing import ArrayLike
 
 from sklearn_onlineem._checks import require
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.displays._base import (
-    Axes,
-    Display,
-    check_suits,
-    colour_map,
-    floats_of,
-    label_axis,
-)
+from sklearn_onlineem.displays._drawing import Axes, Display, colour_map, label_axis
+from sklearn_onlineem.displays._inputs import check_suits, floats_of
 
 _MARKS = {"match": "o", "mismatch": "X", "delete": "v", "insert": ">"}
 _STEPS = {"match": (1, 1), "mismatch": (1, 1), "delete": (1, 0), "insert": (0, 1)}

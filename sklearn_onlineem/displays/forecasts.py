@@ -12,18 +12,15 @@ from scipy.stats import norm
 
 from sklearn_onlineem._checks import check_count, check_number, require
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.displays._base import (
+from sklearn_onlineem.displays._drawing import (
     Axes,
     AxesOrMany,
     Display,
-    check_suits,
     draw_band,
     draw_observed,
-    floats_of,
     foreground,
-    index_of,
-    one_sequence,
 )
+from sklearn_onlineem.displays._inputs import check_suits, floats_of, index_of, one_sequence
 
 _KINDS = ["smoothed", "filtered", "predicted"]
 # Labels, line styles, and colours of the style's cycle that differ most in greyscale.

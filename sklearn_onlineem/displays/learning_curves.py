@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from sklearn_onlineem._checks import check_count, require
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.displays._base import Axes, AxesOrMany, Display, check_suits, floats_of
+from sklearn_onlineem.displays._drawing import Axes, AxesOrMany, Display, figure_size
+from sklearn_onlineem.displays._inputs import check_suits, floats_of
 from sklearn_onlineem.em.state import AnyStep
 
 _PANELS = {
@@ -158,12 +159,10 @@ class LearningCurveDisplay(Display):
         """
         check_count("window", window, optional=True)
         panels = self._checked_panels(panels, None if ax is None else np.size(ax))
-        n = len(panels)
+        n, (width, height) = len(panels), figure_size()
+        size = {"figsize": (width, height * (0.8 + 0.2 * n)), "sharex": True}
         heights = {"height_ratios": [2.0, *[1.0] * (n - 1)]}
-        axes = self._axes(ax, n, sharex=True, gridspec_kw=heights)
-        if ax is None:
-            width, height = self.figure_.get_size_inches()
-            self.figure_.set_size_inches(width, height * (0.8 + 0.2 * n))
+        axes = self._axes(ax, n, gridspec_kw=heights, **size)
         from matplotlib.ticker import LogFormatterSciNotation
 
         self.lines_, self.raw_lines_, self.marks_ = {}, {}, {}
@@ -192,12 +191,8 @@ class LearningCurveDisplay(Display):
 
     def _checked_panels(self, panels, n_axes):
         """Return the panels to draw: those given, or the usual ones that are not empty."""
-        full = []
-        for panel in _PANELS:
-            drawn = [getattr(one, panel) for one in self.curves.values()]
-            drawn = drawn if panel == "log_likelihood" else map(_drawable, drawn)
-            if any(np.isfinite(values).any() for values in drawn):
-                full.append(panel)
+        curves = self.curves.values()
+        full = [p for p in _PANELS if any(np.isfinite(_drawable(one, p)).any() for one in curves)]
         if panels is None:
             panels = [panel for panel in _USUAL if panel in full][:n_axes]
         for panel in panels:
@@ -213,7 +208,7 @@ class LearningCurveDisplay(Display):
         style = {"color": f"C{i}", "linestyle": ["-", "--", "-.", ":"][i % 4]}
         has_seen = _has_seen(curve)
         if panel != "log_likelihood":
-            values = _drawable(getattr(curve, panel))
+            values = _drawable(curve, panel)
             if has_seen[0] and not has_seen.all():
                 # A stream begins with passes over its first batch; the last one is not
                 # representative.
@@ -274,8 +269,11 @@ def _has_seen(curve):
     return np.isinf(curve.eta)
 
 
-def _drawable(values):
-    """Return values on a logarithmic axis, NaN for those that it cannot show."""
+def _drawable(curve, panel):
+    """Return the values of a panel, NaN for those that its logarithmic axis cannot show."""
+    values = getattr(curve, panel)
+    if panel == "log_likelihood":
+        return values
     return np.where((values > 0.0) & np.isfinite(values), values, np.nan)
 
 

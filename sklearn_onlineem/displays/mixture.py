@@ -12,19 +12,17 @@ from scipy.special import rel_entr
 
 from sklearn_onlineem._checks import check_count, require
 from sklearn_onlineem._typing import Floats, RowData, SequenceData
-from sklearn_onlineem.displays._base import (
+from sklearn_onlineem.displays._drawing import (
     Axes,
     AxesOrMany,
     Display,
     Style,
-    categories_of,
-    check_suits,
     colors,
+    figure_size,
     foreground,
     line_styles,
-    mixture_of,
-    read_mixture,
 )
+from sklearn_onlineem.displays._inputs import categories_of, check_suits, mixture_of, read_mixture
 from sklearn_onlineem.displays._marginals import Marginal, marginal, profile
 from sklearn_onlineem.displays._planes import Plane, mass_handles, plane_of, projection_of, telling
 from sklearn_onlineem.families import (
@@ -191,14 +189,12 @@ class MixtureDisplay(Display):
         line_kw : dict, default=None
             Further arguments of the patches, or lines, of components.
         """
-        import matplotlib
-
         has_plane = any(isinstance(panel, Plane) for panel in self.panels)
         for name, value in (("masses", masses), ("scatter_kw", scatter_kw)):
             if value is not None and not has_plane:
                 raise ValueError(f"{name} of MixtureDisplay.plot: there is no plane to draw.")
         masses = checked_masses((0.5, 0.9) if masses is None else masses)
-        n, (width, height) = len(self.panels), matplotlib.rcParams["figure.figsize"]
+        n, (width, height) = len(self.panels), figure_size()
         axes = self._axes(ax, n, 2, figsize=None if n < 3 else (width, 1.15 * height))
         self.ellipses_ = self.scatter_ = None
         self.labels_, self.bars_, self.curves_, self.totals_ = [], [], [], []

@@ -9,17 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_onlineem._typing import SequenceData
-from sklearn_onlineem.displays._base import (
+from sklearn_onlineem.displays._drawing import (
     Axes,
     Display,
     Style,
-    check_suits,
     colors,
-    floats_of,
     line_styles,
-    unsuitable,
     without_frame,
 )
+from sklearn_onlineem.displays._inputs import check_suits, floats_of, unsuitable
 
 _MARKERS = {"bic": "o", "aic": "s", "score": "D"}
 _SCORES = "mean_test_"

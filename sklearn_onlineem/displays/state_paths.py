@@ -10,22 +10,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_onlineem._checks import require
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.displays._base import (
+from sklearn_onlineem.displays._drawing import (
     Axes,
     AxesOrMany,
     Display,
-    check_suits,
     foreground,
-    index_of,
     ink_on,
     label_axis,
-    one_sequence,
     runs,
     shade_gaps,
     some_of,
     state_colours,
-    state_names,
 )
+from sklearn_onlineem.displays._inputs import check_suits, index_of, one_sequence, state_names
 
 # A legend of more lines would not help.
 _MOST_IN_LEGEND = 6

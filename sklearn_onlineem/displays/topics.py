@@ -10,17 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sklearn_onlineem._checks import check_count, require
-from sklearn_onlineem.displays._base import (
+from sklearn_onlineem.displays._drawing import (
     Axes,
     AxesOrMany,
     Display,
     Style,
-    check_suits,
-    floats_of,
+    figure_size,
     foreground,
-    unsuitable,
     without_frame,
 )
+from sklearn_onlineem.displays._inputs import check_suits, floats_of, unsuitable
 
 
 class TopicsDisplay(Display):
@@ -140,13 +139,11 @@ class TopicsDisplay(Display):
         bar_kw : dict, default=None
             Further arguments of `Axes.barh`.
         """
-        import matplotlib
-
         n_topics, n_words = self.probabilities.shape
         n_columns = min(4, n_topics)
         # A title takes 0.36 inches, and a word 0.17.
         height = -(-n_topics // n_columns) * (0.36 + 0.17 * n_words) + 0.4
-        size = matplotlib.rcParams["figure.figsize"][0], max(2.0, height)
+        size = figure_size()[0], max(2.0, height)
         axes = self._axes(ax, n_topics, n_columns, figsize=size)
         self.bars_, self.labels_ = [], []
         for i, panel in enumerate(axes):

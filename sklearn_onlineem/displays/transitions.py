@@ -12,18 +12,16 @@ from numpy.typing import ArrayLike
 
 from sklearn_onlineem._checks import require
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.displays._base import (
+from sklearn_onlineem.displays._drawing import (
     Axes,
     Display,
-    check_suits,
     colour_map,
-    floats_of,
     foreground,
     ink_on,
     label_axis,
     state_colours,
-    state_names,
 )
+from sklearn_onlineem.displays._inputs import check_suits, floats_of, state_names
 
 _BEND = 0.2
 # More numbers are unreadable at 640 pixels.

@@ -32,15 +32,10 @@ def test_rows_may_stay_as_they_came():
     assert display.boundaries_ is None and display.ax_.get_xlabel() == "rows"
 
 
-def test_boundaries_are_where_components_change():
-    display = ResponsibilityDisplay.from_predictions(np.eye(3)[[2, 0, 2, 2, 0, 1]])
-    at = [segment[0, 0] for segment in display.boundaries_.get_segments()]
-    assert at == [2.0, 3.0]
-
-
-def test_components_without_rows_have_no_boundaries():
-    display = ResponsibilityDisplay.from_predictions(np.eye(4)[[1, 1, 3]])
-    assert [segment[0, 0] for segment in display.boundaries_.get_segments()] == [2.0]
+def test_boundaries_are_where_components_with_rows_change():
+    for components, expected in (([2, 0, 2, 2, 0, 1], [2.0, 3.0]), ([1, 1, 3], [2.0])):
+        display = ResponsibilityDisplay.from_predictions(np.eye(4)[components])
+        assert [segment[0, 0] for segment in display.boundaries_.get_segments()] == expected
 
 
 def test_each_row_and_component_has_its_cell():

@@ -28,6 +28,7 @@ def test_a_heat_map_shows_the_estimators_numbers(rng):
     timed = GaussianHMM(2, durations="poisson", max_duration=20, random_state=0).fit(X)
     means = timed.durationprob_ @ np.arange(1.0, 21.0)
     assert_allclose(TransitionDisplay.from_estimator(timed).durations, means)
+    assert_array_equal(TransitionDisplay(np.eye(2)).durations, np.inf)
 
 
 def test_probabilities_of_an_end_are_a_column(rng):
@@ -101,8 +102,3 @@ def test_a_mixture_of_chains_has_a_matrix_for_each_component(rng):
     hmm = GaussianHMM(1).fit(rng.normal(size=(9, 1)))
     with pytest.raises(ValueError, match=r"component of GaussianHMM must be in 0\.\.0, got 1"):
         TransitionDisplay.from_estimator(hmm, component=1)
-
-
-def test_states_that_are_never_left_last_for_ever():
-    display = TransitionDisplay(np.eye(2))
-    assert_array_equal(display.durations, np.inf)
