@@ -68,15 +68,7 @@ class LengthDistribution(Statistics):
         return LengthDistribution((self.steps[0], a * self.steps[1]))
 
     def draw_lengths(self, n: int, rng: Generator) -> Integers:
-        """Draw n lengths in rows.
-
-        Parameters
-        ----------
-        n : int
-            From 0 up.
-        rng : numpy.random.Generator
-            Generator of the draws.
-        """
+        """Draw n lengths in rows, independently."""
         lengths, shares = np.append(0, self.steps[0]), self.steps[1]
         return lengths[np.searchsorted(-shares, -rng.random(n))]
 
@@ -113,13 +105,7 @@ class Sequences(BatchOfRows):
             raise ValueError("Rows of a sequence must have one weight.")
 
     def with_rows(self, rows: Rows, offsets: Integers, before: Before | None = None) -> Sequences:
-        """Return sequences of other rows, which have the same columns, without checks.
-
-        Parameters
-        ----------
-        rows, offsets, before
-            Like those of the class, in its types.
-        """
+        """Return sequences of other rows, which have the same columns, without checks."""
         return Sequences.unchecked(rows, offsets, before)
 
     def __len__(self) -> int:
@@ -162,15 +148,7 @@ class Sequences(BatchOfRows):
         return LengthDistribution(self.steps if is_whole else _steps(self, 0))
 
     def draw_lengths(self, n: int, rng: Generator) -> Integers:
-        """Draw n lengths in rows.
-
-        Parameters
-        ----------
-        n : int
-            From 0 up.
-        rng : numpy.random.Generator
-            Generator of the draws.
-        """
+        """Draw n lengths in rows, independently."""
         weight = self.sample_weight
         shares = None if weight is None else weight / self.total_weight
         return rng.choice(self.lengths, size=n, p=shares)
@@ -214,13 +192,7 @@ class Sequences(BatchOfRows):
         return np.arange(lengths.sum()) + np.repeat(begins - ends + lengths, lengths)
 
     def weighted(self, weight: Floats | None) -> Sequences:
-        """Return the sequences with other weights.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (n_sequences,) or None
-            float64, not below 0; None for no weights.
-        """
+        """Return the sequences with other weights, (n_sequences,) in float64, or with none."""
         if weight is not None:
             check_weights("Sequences", weight, len(self))
             weight = np.repeat(weight, self.lengths)
@@ -242,13 +214,7 @@ class Sequences(BatchOfRows):
         return tuple((weight, self._rows_of(part), data[part]) for weight, part in parts)
 
     def without(self, rows: Integers) -> Sequences:
-        """Return the sequences with some rows missing, so that time passes in them.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            Numbers of rows.
-        """
+        """Return the sequences, in which rows of these numbers are missing, so that time passes."""
         X = self.X.copy()
         X[rows, X.shape[1] - self.n_features :] = np.nan
         kept = Rows.unchecked(X, self.rows.sample_weight, self.rows.labels, self.n_threads)
@@ -279,14 +245,9 @@ class Sequences(BatchOfRows):
         return min(int(np.searchsorted(self.offsets, n_rows)), len(self))
 
     def chunks(self, n_rows: int) -> tuple[Sequences, ...]:
-        """Cut between sequences into even chunks; those of several are for one thread each.
+        """Cut between sequences into even chunks of about `n_rows` rows, for one thread each.
 
-        A sequence of more rows than a chunk is a chunk of its own.
-
-        Parameters
-        ----------
-        n_rows : int
-            Approximate number of rows of a chunk, at least 1.
+        A sequence of more rows is a chunk of its own.
         """
         if self.n_rows <= n_rows:
             return (self,)
@@ -307,13 +268,7 @@ class Sequences(BatchOfRows):
         return parts
 
     def continued(self, before: Before | None) -> Sequences:
-        """Return the sequences, the first of which continues from a filtered distribution.
-
-        Parameters
-        ----------
-        before : ndarray of shape (n_states,), tuple or None
-            Like that of the class.
-        """
+        """Return the sequences, the first of which continues from a filtered distribution."""
         _check_before(before)
         other, known = self.with_rows(self.rows, self.offsets, before), self.__dict__
         for name in ("lengths", "observed"):

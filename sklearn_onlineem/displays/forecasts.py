@@ -45,13 +45,7 @@ class Band(NamedTuple):
     deviation: Floats
 
     def edges(self, mass: float) -> tuple[Floats, Floats]:
-        """Return lower and upper ends of normal distributions, as means are.
-
-        Parameters
-        ----------
-        mass : float
-            Probability between the ends, in (0, 1).
-        """
+        """Return the ends, shaped as means, between which a normal value has this mass."""
         reach = norm.ppf(0.5 + 0.5 * mass) * self.deviation
         return self.mean - reach, self.mean + reach
 
@@ -73,13 +67,7 @@ class QuantileBand(NamedTuple):
     mass: float = 0.95
 
     def edges(self, mass: float) -> tuple[Floats, Floats]:
-        """Return the quantiles; ValueError if they are of another mass.
-
-        Parameters
-        ----------
-        mass : float
-            Probability between the ends.
-        """
+        """Return the quantiles; ValueError if the probability between them is not `mass`."""
         if mass != self.mass:
             raise ValueError(f"mass must be {self.mass}, that of the forecast, got {mass!r}.")
         return self.low, self.high

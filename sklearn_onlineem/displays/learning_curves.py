@@ -48,13 +48,7 @@ class LearningCurve(NamedTuple):
 
     @classmethod
     def of(cls, steps: Iterable[AnyStep]) -> Self:
-        """Return the curve of steps, from `history_` or a callback.
-
-        Parameters
-        ----------
-        steps : iterable of Step
-            In order.
-        """
+        """Return the curve of steps in their order, from `history_` or a callback."""
         steps = list(steps)
         return cls(*(np.array([getattr(step, name) for step in steps]) for name in cls._fields))
 

@@ -489,15 +489,7 @@ class ResponsibilityDisplay(Display):
 
     @classmethod
     def from_predictions(cls, responsibilities: ArrayLike, **options: object) -> Self:
-        """Draw responsibilities.
-
-        Parameters
-        ----------
-        responsibilities : array-like of shape (n_rows, n_components)
-            Of components, states, or topics; see the class.
-        **options
-            Arguments of `plot`, such as `ax`.
-        """
+        """Draw responsibilities of components, states or topics; `options` are those of `plot`."""
         return cls(responsibilities).plot(**options)
 
     def plot(
