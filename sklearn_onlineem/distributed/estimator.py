@@ -384,8 +384,11 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             shards = spark_shards(client, columns, int(self.n_shards), self.estimator)
             return SparkExecutor(shards, tuple(columns))
         shards = remote_shards(columns, self.estimator)
-        # Integers of any number of digits are finite in seconds that nobody lives to see.
-        worker_timeout = float(min(self.worker_timeout, 1e12))
+        try:
+            worker_timeout = float(self.worker_timeout)
+        except OverflowError:
+            # A whole number of too many digits.
+            worker_timeout = math.inf
         if shards is not None:
             if client is None:
                 from distributed import default_client
