@@ -39,14 +39,14 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, files": 17,
     "GaussianMixture.partial_fit, steady, depth": 12,
     "members of OnlineEM": 68,
-    "Python files": 207,
-    "Python code": 31_315,
-    "Python docstrings": 14_590,
+    "Python files": 201,
+    "Python code": 31_166,
+    "Python docstrings": 14_297,
     "kernel files": 56,
     "kernel code": 14_999,
     "public names": 110,
     "import circles": 0,
-    "test code": 40_035,
+    "test code": 40_034,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
