@@ -87,13 +87,30 @@ cdef struct Chain:
     int lost                 # whether the backward pass needs a state that is in doubt
 
 
+# Sequences, and what is wanted of them.
+cdef struct Sequences:
+    const int64_t* offsets
+    const double* start         # (K,)
+    const double* first         # (K,), of the first one
+    const double* weights       # of their transitions, or NULL
+    const double* uniforms      # of rows, to draw paths, or NULL
+    double* log_likelihoods
+    int wanted
+
+cdef enum:
+    POSTERIORS
+    PATHS
+    FILTERED
+    LOG_LIKELIHOODS
+
+
 cdef class Chains:
     """A chain, and for each thread scratch memory of sequences that go on side by side."""
 
     cdef Chain* all
     cdef int n_runs
     cdef void* memory
-    cdef SparseTable ahead, back
+    cdef list held
 
     # Not `__cinit__`, which takes objects: memoryviews of them take longer than short sequences do.
     cdef Chains of(
@@ -106,17 +123,15 @@ cdef class Chains:
         cdef Arena arena
         cdef double* tables
         cdef bint has_zeros = False
+        self.held = []
+        memset(&ahead, 0, sizeof(ChainTable))
+        memset(&back, 0, sizeof(ChainTable))
         if W > WIDEST_DENSE and is_sparse(transmat):
-            self.ahead = SparseTable(np.asarray(transmat), W)
-            self.back = SparseTable(np.asarray(transmat).T, W)
-            if max(self.ahead.n_entries(), self.back.n_entries()) * MOST_DENSE > W * W:
-                self.ahead = self.back = None
-            else:
-                n_counts = self.back.n_entries()
-        ahead.begin = back.begin = NULL
-        if self.ahead is not None:
-            self.ahead.fill(&ahead)
-            self.back.fill(&back)
+            ahead = self.entries_of(np.asarray(transmat), W)
+            back = self.entries_of(np.asarray(transmat).T, W)
+            n_counts = back.begin[W // SLICE] * SLICE
+            if max(ahead.begin[W // SLICE] * SLICE, n_counts) * MOST_DENSE > W * W:
+                n_counts, ahead.begin, back.begin = 0, NULL, NULL
         self.n_runs = n_runs or (MOST_RUNS if is_read_once(&ahead, W) else 1)
         for i in range(2):
             arena = counting_arena() if i == 0 else arena
@@ -137,6 +152,22 @@ cdef class Chains:
             fill_chain(final, self.all + i)
         return self
 
+    cdef ChainTable entries_of(self, table, Py_ssize_t W) except *:
+        """The entries that are not 0, by slices of columns."""
+        columns, rows = np.nonzero(table.T)
+        degrees = np.bincount(columns, minlength=W)
+        begin = np.concatenate(([0], np.cumsum(degrees.reshape(-1, SLICE).max(axis=1))))
+        among_column = np.arange(len(columns)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
+        places = begin[columns // SLICE] + among_column, columns % SLICE
+        cdef Py_ssize_t[::1] begins = begin.astype(np.intp)
+        cdef int[:, ::1] index = np.zeros((begins[W // SLICE], SLICE), dtype=np.intc)
+        cdef double[:, ::1] value = np.zeros((begins[W // SLICE], SLICE))
+        index.base[places], value.base[places] = rows, table[rows, columns]
+        self.held.append((begins, index, value))
+        cdef ChainTable found
+        found.begin, found.index, found.value = &begins[0], &index[0, 0], &value[0, 0]
+        return found
+
     cdef void set_middle(self, const int64_t[::1] offsets, bint is_reversed) noexcept nogil:
         """The chains go along runs of rows, the last one with transposed transitions if told."""
         cdef int r
@@ -150,32 +181,6 @@ cdef class Chains:
 
     def __dealloc__(self):
         free(self.memory)
-
-
-cdef class SparseTable:
-    """The entries of a table that are not 0, by slices of its columns, as `ChainTable` has them."""
-
-    cdef Py_ssize_t[::1] begin
-    cdef int[:, ::1] index
-    cdef double[:, ::1] value
-
-    def __cinit__(self, table, Py_ssize_t W):
-        columns, rows = np.nonzero(table.T)
-        degrees = np.bincount(columns, minlength=W)
-        begin = np.concatenate(([0], np.cumsum(degrees.reshape(-1, SLICE).max(axis=1))))
-        among_column = np.arange(len(columns)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
-        places = begin[columns // SLICE] + among_column, columns % SLICE
-        n_rows = begin[W // SLICE]
-        index, value = np.zeros((n_rows, SLICE), dtype=np.intc), np.zeros((n_rows, SLICE))
-        index[places], value[places] = rows, table[rows, columns]
-        self.begin, self.index, self.value = begin.astype(np.intp), index, value
-
-    cdef Py_ssize_t n_entries(self) noexcept:
-        return self.value.shape[0] * SLICE
-
-    cdef void fill(self, ChainTable* table) noexcept:
-        table.begin, table.index = &self.begin[0], &self.index[0, 0]
-        table.value = &self.value[0, 0]
 
 
 cdef bint is_sparse(const double[:, ::1] transmat) noexcept nogil:
@@ -250,6 +255,13 @@ cdef void load_first(
     chain.status = 0
     memcpy(chain.starts, start, chain.K * sizeof(double))
     memcpy(chain.predicted, chain.starts, chain.W * sizeof(double))
+
+
+cdef void load_sequence(
+    const floating* x, const Sequences* all, Py_ssize_t s, Chain* chain
+) noexcept nogil:
+    load_first(x, all.offsets[s], all.offsets[s + 1] - all.offsets[s],
+               all.first if s == 0 else all.start, chain)
 
 
 cdef void load_again(const floating* x, Py_ssize_t begin, Chain* chain) noexcept nogil:
@@ -365,7 +377,7 @@ cdef bint needs_logs(floating* x, Chain* chain) noexcept nogil:
         return False
     chain.lost, chain.is_certain = 0, False
     chain.begin = chain.T - chain.now.B
-    backward_blocks(x, chain, 1, NULL, NULL, NULL, False)
+    backward_blocks(x, chain, 1, NULL, 0, 0, False)
     chain.is_certain = True
     forward_again(x, (n_blocks_of(chain.T) - 1) * CHAIN_ROWS, chain)
     ending_of(chain)
@@ -373,13 +385,13 @@ cdef bint needs_logs(floating* x, Chain* chain) noexcept nogil:
 
 
 cdef void backward_blocks(
-    floating* x, Chain* chains, int n, const int64_t* next_begins, const int64_t* next_ends,
-    const double* next_start, bint writes,
+    floating* x, Chain* chains, int n, const Sequences* all, Py_ssize_t next, Py_ssize_t stop,
+    bint writes,
 ) noexcept nogil:
     """x <- posteriors; sums += sum_t filtered_t-1 w_t', block by block from the end.
 
     With each block, the forward pass of the one before it is done again, and with the first, that
-    of the first block of the next sequence, if there are any.
+    of the first block of one of the next sequences, if there are any up to `stop`.
     """
     cdef Py_ssize_t W = chains.W
     cdef Chain* chain
@@ -393,8 +405,8 @@ cdef void backward_blocks(
             is_going |= chain.goes_back
             if chain.begin > 0:
                 load_again(x, chain.begin - CHAIN_ROWS, chain)
-            elif chain.begin == 0 and next_begins != NULL and next_begins[r] < next_ends[r]:
-                load_first(x, next_begins[r], next_ends[r] - next_begins[r], next_start, chain)
+            elif chain.begin == 0 and next + r < stop:
+                load_sequence(x, all, next + r, chain)
         if not is_going:
             return
         advance(chains, n)
@@ -446,29 +458,6 @@ cdef Py_ssize_t n_slabs_of(Py_ssize_t S) noexcept nogil:
     return max(1, min(MOST_SLABS, S // FEWEST_SEQUENCES))
 
 
-cdef Py_ssize_t check_chain(
-    Py_ssize_t n, Py_ssize_t K, const int64_t[::1] offsets, const double[::1] start,
-    const double[::1] first, const double[:, ::1] transmat, const double[::1] final,
-    Py_ssize_t S, int n_threads,
-) except -1:
-    """Return the length of the longest sequence."""
-    require(K > 0 and n_threads > 0, "states, threads")
-    require(start.shape[0] == K and first.shape[0] == K and final.shape[0] == K
-            and transmat.shape[0] == K and transmat.shape[1] == K, "probabilities of K states")
-    return longest_of(&offsets[0], offsets.shape[0], S, n)
-
-
-cdef int check_transitions(Py_ssize_t K, const double[:, ::1] transitions) except -1:
-    return require(transitions.shape[0] == K and transitions.shape[1] == K,
-                   "transitions are (K, K)")
-
-
-cdef inline const double* start_of(
-    Py_ssize_t s, const double[::1] first, const double[::1] start
-) noexcept nogil:
-    return &first[0] if s == 0 else &start[0]
-
-
 def forward_backward(
     floating[:, ::1] log_densities,     # INOUT (n, K): log p(v_t | h) -> p(h_t | v), or one-hot
     #                                     drawn states
@@ -489,40 +478,20 @@ def forward_backward(
     row to the first. Sequences that are impossible have log-likelihood -inf, posteriors of 0 and no
     transitions. The sum is NaN if transitions are not finite.
     """
-    cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s, i, j, begin, end
+    cdef Py_ssize_t S = log_likelihoods.shape[0], s, i, j, begin, end
     cdef double total = 0, weight
     cdef bint draws = uniforms is not None
-    cdef Py_ssize_t most = check_chain(
-        log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat, final, S,
-        n_threads)
-    check_transitions(log_densities.shape[1], transitions)
-    require(not draws or uniforms.shape[0] == log_densities.shape[0],
-            "a uniform number for each row")
-    cdef const double* of_sequences = weights_of(weights, S)
-    cdef const double* of_rows = &uniforms[0] if draws else NULL
-    n_threads = busy_threads(n_threads, n_slabs)
-    cdef Chains chains = Chains().of(transmat, final, most, n_threads)
-    cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
-    for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
-                       use_threads_if=n_threads > 1):
-        if draws:
-            forward_slab(
-                log_densities, offsets, start, first, of_rows, of_sequences,
-                first_block(slab, n_slabs, S), first_block(slab + 1, n_slabs, S), log_likelihoods,
-                &sums[slab, 0, 0], chains.of_thread(omp_get_thread_num()), chains.n_runs, True,
-            )
-        else:
-            forward_backward_slab(
-                log_densities, offsets, start, first, of_sequences, first_block(slab, n_slabs, S),
-                first_block(slab + 1, n_slabs, S), log_likelihoods, &sums[slab, 0, 0],
-                chains.of_thread(omp_get_thread_num()), chains.n_runs,
-            )
+    require(transitions.shape[0] == log_densities.shape[1] == transitions.shape[1],
+            "transitions are (K, K)")
+    cdef double[:, :, ::1] sums = _no_sums(n_slabs_of(S), log_densities.shape[1])
+    pass_over(log_densities, offsets, start, first, transmat, final, log_likelihoods,
+              PATHS if draws else POSTERIORS, weights, uniforms, sums, n_threads)
     add_up(sums, transitions)
     for i in range(0 if draws else start.shape[0]):
         for j in range(start.shape[0]):
             transitions[i, j] *= transmat[i, j]
     for s in range(S):
-        weight = 1.0 if of_sequences == NULL else of_sequences[s]
+        weight = 1.0 if weights is None else weights[s]
         if isnan(log_likelihoods[s]):
             begin, end = offsets[s], offsets[s + 1]
             chain = log_densities[begin:end], start if s else first, transmat, final
@@ -538,51 +507,84 @@ def forward_backward(
     return total
 
 
-cdef void forward_backward_slab(
+cdef int pass_over(
     floating[:, ::1] log_densities, const int64_t[::1] offsets, const double[::1] start,
-    const double[::1] first, const double* weights, Py_ssize_t begin, Py_ssize_t stop,
-    double[::1] log_likelihoods, double* sums, Chain* chains, int n_runs,
-) noexcept nogil:
-    """The sequences from begin to stop; those that need logarithms are left as they are, with NaN.
+    const double[::1] first, const double[:, ::1] transmat, const double[::1] final,
+    double[::1] log_likelihoods, int wanted, const double[::1] weights,
+    const double[::1] uniforms, double[:, :, ::1] sums, int n_threads,
+) except -1:
+    """log_likelihoods <- NaN where logarithms have to be taken; sums, of slabs, are of transitions.
     """
+    cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab
+    cdef Py_ssize_t n = log_densities.shape[0], K = log_densities.shape[1], size = 0
+    cdef Py_ssize_t most = longest_of(&offsets[0], offsets.shape[0], S, n)
+    cdef double* totals = NULL
+    cdef Sequences all
+    require(K > 0 and n_threads > 0, "states, threads")
+    require(start.shape[0] == K and first.shape[0] == K and final.shape[0] == K
+            and transmat.shape[0] == K and transmat.shape[1] == K, "probabilities of K states")
+    require(weights is None or weights.shape[0] == S, "a weight of each sequence")
+    require(uniforms is None or uniforms.shape[0] == n, "a uniform number for each row")
+    all.offsets, all.start, all.first = &offsets[0], &start[0], &first[0]
+    all.weights = all.uniforms = NULL
+    if weights is not None:
+        all.weights = &weights[0]
+    if uniforms is not None:
+        all.uniforms = &uniforms[0]
+    all.log_likelihoods, all.wanted = &log_likelihoods[0], wanted
+    if sums is not None:
+        totals, size = &sums[0, 0, 0], sums.shape[1] * sums.shape[2]
+    n_threads = busy_threads(n_threads, n_slabs)
+    cdef Chains chains = Chains().of(transmat, final, most, n_threads)
+    for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
+                       use_threads_if=n_threads > 1):
+        pass_over_slab(
+            &log_densities[0, 0], &all, first_block(slab, n_slabs, S),
+            first_block(slab + 1, n_slabs, S), totals + slab * size if totals != NULL else NULL,
+            chains.of_thread(omp_get_thread_num()), chains.n_runs,
+        )
+    return 0
+
+
+cdef void pass_over_slab(
+    floating* x, const Sequences* all, Py_ssize_t begin, Py_ssize_t stop, double* sums,
+    Chain* chains, int n_runs,
+) noexcept nogil:
+    """The sequences from begin to stop; those that need logarithms are left as they are."""
     cdef Py_ssize_t group = group_of(stop - begin, n_runs), s, r
-    cdef int64_t[MOST_RUNS] next_begins
-    cdef int64_t[MOST_RUNS] next_ends
-    cdef int n
-    cdef floating* x = &log_densities[0, 0]
     cdef Chain* chain
+    cdef bint is_lost
+    cdef int n
     for r in range(group):
         chains[r].sums, chains[r].is_ready = sums, False
     while begin < stop:
         n = <int> min(group, stop - begin)
         for r in range(n):
             chain, s = chains + r, begin + r
-            chain.row, chain.T, chain.next.B = offsets[s], offsets[s + 1] - offsets[s], 0
-            chain.weight = 1 if weights == NULL else weights[s]
+            chain.row, chain.T = all.offsets[s], all.offsets[s + 1] - all.offsets[s]
+            chain.weight = 1 if all.weights == NULL else all.weights[s]
+            chain.next.B = 0
             if not chain.is_ready:
-                load_first(x, chain.row, chain.T, start_of(s, first, start), chain)
+                load_sequence(x, all, s, chain)
         forward_of_next(chains, n)
         forward_rest(x, chains, n)
         for r in range(n):
-            chain, s = chains + r, begin + group + r
-            if not isnan(chain.log_likelihood) and needs_logs(x, chain):
-                chain.log_likelihood = NAN
-            log_likelihoods[begin + r] = chain.log_likelihood
-            chain.is_ready = not isnan(chain.log_likelihood)
-            chain.begin = chain.T - chain.now.B if chain.is_ready else -1
-            chain.n_pairs = chain.now.B - 1
-            next_begins[r] = next_ends[r] = 0
-            if s < stop:
-                next_begins[r], next_ends[r] = offsets[s], offsets[s + 1]
-        backward_blocks(x, chains, n, next_begins, next_ends, &start[0], True)
+            chain = chains + r
+            is_lost = isnan(chain.log_likelihood)
+            # A filtered state may be in doubt even if no later row needs it.
+            if not is_lost:
+                is_lost = chain.status != 0 if all.wanted == FILTERED else needs_logs(x, chain)
+            all.log_likelihoods[begin + r] = NAN if is_lost else chain.log_likelihood
+            if all.wanted == POSTERIORS:
+                chain.is_ready, chain.n_pairs = not is_lost, chain.now.B - 1
+                chain.begin = -1 if is_lost else chain.T - chain.now.B
+            elif all.wanted == PATHS and not is_lost:
+                draw_path(x, all.uniforms, chain)
+            elif all.wanted == FILTERED and not is_lost:
+                write_filtered(x, chain)
+        if all.wanted == POSTERIORS:
+            backward_blocks(x, chains, n, all, begin + group, stop, True)
         begin += n
-
-
-cdef const double* weights_of(const double[::1] weights, Py_ssize_t S) except? NULL:
-    if weights is None:
-        return NULL
-    require(weights.shape[0] == S, "a weight of each sequence")
-    return &weights[0]
 
 
 def _no_sums(n_slabs, n_states):
@@ -614,60 +616,16 @@ def filtered(
 
     Without `writes`, the log-likelihood only, which is faster; log_densities are undefined then.
     """
-    cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s
-    cdef Py_ssize_t most = check_chain(
-        log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat, final, S,
-        n_threads)
-    n_threads = busy_threads(n_threads, n_slabs)
-    cdef Chains chains = Chains().of(transmat, final, most, n_threads)
-    for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
-                       use_threads_if=n_threads > 1):
-        forward_slab(
-            log_densities, offsets, start, first, NULL, NULL, first_block(slab, n_slabs, S),
-            first_block(slab + 1, n_slabs, S), log_likelihoods, NULL,
-            chains.of_thread(omp_get_thread_num()), chains.n_runs, writes,
-        )
-    for s in range(S):
+    cdef const double[::1] none = None
+    cdef double[:, :, ::1] no_sums = None
+    cdef Py_ssize_t s
+    pass_over(log_densities, offsets, start, first, transmat, final, log_likelihoods,
+              FILTERED if writes else LOG_LIKELIHOODS, none, none, no_sums, n_threads)
+    for s in range(log_likelihoods.shape[0]):
         if isnan(log_likelihoods[s]):
             log_likelihoods[s] = _log_chains.filtered(
                 log_densities[offsets[s]:offsets[s + 1]], start if s else first, transmat, final,
             )
-
-
-cdef void forward_slab(
-    floating[:, ::1] log_densities, const int64_t[::1] offsets, const double[::1] start,
-    const double[::1] first, const double* uniforms, const double* weights, Py_ssize_t begin,
-    Py_ssize_t stop, double[::1] log_likelihoods, double* sums, Chain* chains, int n_runs,
-    bint writes,
-) noexcept nogil:
-    """Filtered states, or paths that are drawn by uniform numbers."""
-    cdef Py_ssize_t group = group_of(stop - begin, n_runs), s, r
-    cdef int n
-    cdef floating* x = &log_densities[0, 0]
-    cdef Chain* chain
-    cdef bint writes_filtered = writes and uniforms == NULL
-    while begin < stop:
-        n = <int> min(group, stop - begin)
-        for r in range(n):
-            chain, s = chains + r, begin + r
-            chain.sums, chain.row, chain.T = sums, offsets[s], offsets[s + 1] - offsets[s]
-            chain.weight = 1 if weights == NULL else weights[s]
-            load_first(x, chain.row, chain.T, start_of(s, first, start), chain)
-        forward_of_next(chains, n)
-        forward_rest(x, chains, n)
-        for r in range(n):
-            chain = chains + r
-            # A filtered state may be in doubt even if no later row needs it.
-            if isnan(chain.log_likelihood) or (
-                chain.status != 0 if writes_filtered else needs_logs(x, chain)
-            ):
-                chain.log_likelihood = NAN
-            elif writes_filtered:
-                write_filtered(x, chain)
-            elif writes:
-                draw_path(x, uniforms, chain)
-            log_likelihoods[begin + r] = chain.log_likelihood
-        begin += n
 
 
 cdef void write_filtered(floating* x, Chain* chain) noexcept nogil:
@@ -868,7 +826,7 @@ def backward(
             memcpy(chain.beta, &later[r, 0, 0], K * sizeof(double))
             memset(chain.now.density + chain.now.B * chain.W, 0, chain.W * sizeof(double))
             memcpy(chain.now.density + chain.now.B * chain.W, &later[r, 1, 0], K * sizeof(double))
-        backward_blocks(x, chains.all, R, NULL, NULL, NULL, True)
+        backward_blocks(x, chains.all, R, NULL, 0, 0, True)
         for r in range(R):
             chain = chains.all + r
             memcpy(&later[r, 0, 0], chain.beta, K * sizeof(double))
