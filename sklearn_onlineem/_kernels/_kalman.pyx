@@ -40,7 +40,7 @@ from _kalman_gains_h cimport (
 )
 from _kalman_h cimport Outputs, Workspace, clear_workspace, kalman_sequence, lay_out_workspace
 from _kalman_shared_h cimport (
-    MOST_STATES, ObservationMaps, Shared, Slab, SlabSpace, count_stretches, cut_stretch,
+    MOST_STATES, Shared, Slab, SlabSpace, count_stretches, cut_stretch,
     expect_slab, lay_out_slab,
 )
 from _kalman_steps_h cimport System, Watch, state_size, take_all_gap_sums
@@ -377,16 +377,6 @@ cdef int read_moves(System* system, Py_ssize_t k, tuple moves) except -1:
     return 0
 
 
-cdef int read_maps(ObservationMaps* maps, tuple arrays, Py_ssize_t k, Py_ssize_t W) except -1:
-    offset, whitening, Ht, G = arrays
-    cdef Py_ssize_t d = extent(offset, 0), n = extent(whitening, 1)
-    require(min(k, d) <= n <= d, "whitened values that depend on the state, at least")
-    maps.d, maps.offset = d, readable(offset, d)
-    maps.n_whitened, maps.whitening = n, readable(whitening, d * n)
-    maps.Ht, maps.G = readable(Ht, W * W), readable(G, W * W)
-    return 0
-
-
 def fill_tables(
     ndarray Ht,             # IN (W, W): as of the maps of `expected_by_tables`
     tuple moves,            # IN A, A' (W, W), b (W,), Q (W, W)
@@ -531,21 +521,21 @@ def expected_by_tables(
     int n_threads,
 ):
     """Moments of smoothed means; returns the sum of squares of innovations, as far as whitened."""
-    cdef System system
-    cdef GainTables gains
-    cdef ObservationMaps observation
     cdef Shared shared
     cdef Py_ssize_t W = extent(start, start.ndim - 1), d = extent(X, 1), n_slabs, i
     cdef int type = real_type(X)
     cdef double squares
-    read_moves(&system, k, moves)
-    require(system.W == W <= MOST_STATES and n_threads > 0,
+    read_moves(&shared.system, k, moves)
+    require(shared.system.W == W <= MOST_STATES and n_threads > 0,
             "the moves have the width of the start; threads")
     check_slabs(begins, lengths, order, bounds, extent(X, 0))
-    read_tables(&gains, tables, W)
-    read_maps(&observation, maps, k, W)
-    require(observation.d == d, "the maps are of the columns of X")
-    shared.system, shared.tables, shared.maps = &system, &gains, &observation
+    read_tables(&shared.tables, tables, W)
+    offset, whitening, Ht, G = maps
+    shared.d, shared.n_whitened = d, extent(whitening, 1)
+    require(min(k, d) <= shared.n_whitened <= d,
+            "whitened values that depend on the state, at least")
+    shared.offset, shared.Ht, shared.G = readable(offset, d), readable(Ht, W * W), readable(G, W * W)
+    shared.whitening = readable(whitening, d * shared.n_whitened)
     shared.start_step = W if start.ndim > 1 else 0
     shared.start = readable(start, W * begins.shape[0] if shared.start_step else W)
     shared.centre = readable(centre, d)
@@ -555,10 +545,10 @@ def expected_by_tables(
     shared.X, shared.is_float = readable_reals(X, extent(X, 0) * d, type), type == NPY_FLOAT
     cdef Evidence total = no_evidence(sums, k, d)
     require(reach >= 0, "a reach of rows")
-    n_slabs = cut_slabs(begins, lengths, order, bounds, gains.n, reach, NULL)
+    n_slabs = cut_slabs(begins, lengths, order, bounds, shared.tables.n, reach, NULL)
     cdef char[::1] memory = bytearray(n_slabs * sizeof(Slab))
     cdef Slab* slabs = <Slab*> &memory[0]
-    cut_slabs(begins, lengths, order, bounds, gains.n, reach, slabs)
+    cut_slabs(begins, lengths, order, bounds, shared.tables.n, reach, slabs)
     cdef Slabs walked = slabs_of(n_slabs, 1, n_slabs, busy_threads(n_threads, n_slabs))
     cdef Arena counted = count_slab(&shared, slabs, n_slabs), arena = counting_arena()
     lay_out_slabs(&walked, &counted, 0, &arena)

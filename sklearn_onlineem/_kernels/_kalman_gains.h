@@ -47,7 +47,7 @@ SIMD_UNUSED static Tabulation lay_out_tabulation(ptrdiff_t W, Arena *arena)
 }
 
 /* tables <- at most n steps from `covariance` (W, W), that before the first row, which moves on;
- * Ht (W, W) is that of `ObservationMaps`. Returns whether the last one stands for all that follow. */
+ * Ht (W, W) is that of `Shared`. Returns whether the last one stands for all that follow. */
 SIMD_UNUSED static int tabulate(
     const System *system, const double *Ht, ptrdiff_t n, Tabulation *scratch, double *covariance,
     GainTables *tables)

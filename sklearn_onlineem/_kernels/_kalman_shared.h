@@ -16,22 +16,17 @@ OPTIMISE_BEGIN(WHOLE_TILES)
  * element of the vectors, so that products of one row become products of LANES rows.
  */
 
-/* What turns rows into information about states, and states into residuals. Whitened rows are
- * rotated so that only the first of their values, as many as there are states, depend on these. */
+/* What all sequences without missing values share. Whitened rows are rotated so that only the first
+ * of their values, as many as there are states, depend on these. */
 typedef struct {
+    System system;           /* only its transitions */
+    GainTables tables;
     ptrdiff_t d;
     const double *offset;    /* (d,) */
     ptrdiff_t n_whitened;    /* the first values that count: k, or all where d is less, or d */
     const double *whitening; /* (d, n_whitened), L'^-1 O with R = L L', O orthogonal */
     const double *Ht;        /* (W, W), transpose of H, the first k rows of O' L^-1 C */
     const double *G;         /* (W, W), H' H */
-} ObservationMaps;
-
-/* What all sequences without missing values share. */
-typedef struct {
-    const System *system;
-    const GainTables *tables;
-    const ObservationMaps *maps;
     const double *start;  /* (W,): mean of the first states; or (n_sequences, W), that of each */
     ptrdiff_t start_step; /* from one sequence to the next: W, or 0 */
     double *firsts;       /* (n_sequences, k): smoothed means of these states; NULL: not wanted */
@@ -85,22 +80,22 @@ SIMD_UNUSED static MeanSums mean_sums_at(double *memory, ptrdiff_t k, ptrdiff_t 
     return sums;
 }
 
-/* Scratch memory of passes over a batch: arrays (d, LANES) and (W, LANES). */
+/* The scratch memory of a slab. */
 typedef struct {
-    double *whitened, *origin, *offset, *centre, *rest;
-    double *zeros;  /* (d + W, LANES) */
-    double *states; /* (MOST_STEPS + 1, k + 1, LANES): deviations, and 1 for those that count */
-} BatchScratch;
-
-SIMD_UNUSED static BatchScratch lay_out_batch_scratch(ptrdiff_t W, ptrdiff_t d, Arena *arena)
-{
-    BatchScratch scratch;
-    take_each(arena, d * LANES, &scratch.whitened, &scratch.origin);
-    scratch.zeros = take_doubles(arena, (d + W) * LANES);
-    take_each(arena, W * LANES, &scratch.offset, &scratch.centre, &scratch.rest);
-    scratch.states = take_doubles(arena, (MOST_STEPS + 1) * (W + 1) * LANES);
-    return scratch;
-}
+    MeanSums batched, sums;
+    double *whitened, *origin; /* (d, LANES) */
+    double *zeros;             /* (d + W, LANES) */
+    double *offset, *centres, *rest; /* (W, LANES) */
+    double *deviations; /* (MOST_STEPS + 1, k + 1, LANES): of states, and 1 for those that count */
+    double *step, *power, *product; /* (W, W) */
+    double *state;      /* (W, LANES): means that a pass begins with, and then ends with */
+    double *after;      /* (k, LANES): smoothed means of the rows after those that count */
+    double *means;      /* (steps + 1, 2, k, LANES): of batches */
+    double *rows;       /* (steps, d, LANES), or of a few steps */
+    int keeps_rows;
+    double *ends;       /* (S, 2, k): smoothed means of first and last rows */
+    double *centre;     /* (k,), of deviations */
+} SlabSpace;
 
 /* Column by column, each in one go: what is stored element by element cannot be loaded as a vector
  * before all of it is in the cache. */
@@ -118,7 +113,7 @@ SIMD_UNUSED static BatchScratch lay_out_batch_scratch(ptrdiff_t W, ptrdiff_t d, 
 SIMD_INLINE void gather_rows(
     const Shared *shared, const Batch *batch, ptrdiff_t t, double *RESTRICT out)
 {
-    const ptrdiff_t d = shared->maps->d;
+    const ptrdiff_t d = shared->d;
     const double *from = shared->centre;
     ptrdiff_t rows[LANES];
     for (int s = 0; s < LANES; s++) {
@@ -151,38 +146,36 @@ SIMD_INLINE double *filtered_means(const Batch *batch, ptrdiff_t t, ptrdiff_t k)
 SIMD_INLINE double *rows_at(const Batch *batch, ptrdiff_t t, ptrdiff_t d)
 { return batch->rows + (batch->keeps_rows ? t : t % MOST_STEPS) * d * LANES; }
 
-/* batch->means <- those of all rows; state (k, LANES): predicted ones of the first rows, and then of
- * the rows after the last ones. `sums` may be NULL. */
+/* batch->means <- those of all rows; space->state: predicted ones of the first rows, and then of the
+ * rows after the last ones. With `adds`, squares of innovations are added. */
 SIMD_CLONES SIMD_UNUSED static void filter_batch(
-    const Shared *shared, const Batch *batch, const BatchScratch *scratch, double *state,
-    const MeanSums *sums)
+    const Shared *shared, const Batch *batch, int adds, const SlabSpace *space)
 {
-    const System *system = shared->system;
-    const GainTables *tables = shared->tables;
-    const ObservationMaps *maps = shared->maps;
-    const ptrdiff_t k = system->k, W = system->W, d = maps->d, last = tables->n - 1;
-    const ptrdiff_t n_rotated = k < d ? k : d, n_whitened = maps->n_whitened;
-    double *e = scratch->whitened, *r = scratch->rest, *origin = scratch->origin;
-    double *zeros = scratch->zeros, *offset = scratch->offset;
+    const System *system = &shared->system;
+    const GainTables *tables = &shared->tables;
+    const ptrdiff_t k = system->k, W = system->W, d = shared->d, last = tables->n - 1;
+    const ptrdiff_t n_rotated = k < d ? k : d, n_whitened = shared->n_whitened;
+    double *e = space->whitened, *r = space->rest, *origin = space->origin;
+    double *zeros = space->zeros, *offset = space->offset;
     int64_t keeps[LANES];
     set_zero((d + W) * LANES, zeros);
     repeat(system->b, k, offset);
     for (ptrdiff_t i = 0; i < d; i++)
-        EACH_SEGMENT e[i * LANES + s] = shared->centre[i] - maps->offset[i];
-    batched_product(maps->whitening, n_whitened, d, n_whitened, e, zeros, origin);
-    copy(state, k * LANES, batch->means);
+        EACH_SEGMENT e[i * LANES + s] = shared->centre[i] - shared->offset[i];
+    batched_product(shared->whitening, n_whitened, d, n_whitened, e, zeros, origin);
+    copy(space->state, k * LANES, batch->means);
     for (ptrdiff_t t = 0; t < batch->T; t++) {
         const ptrdiff_t step = (batch->step + t < last ? batch->step + t : last) * W * W;
         double *predicted = predicted_means(batch, t, k), *mean = filtered_means(batch, t, k);
         double *v = rows_at(batch, t, d);
         gather_rows(shared, batch, t, v);
-        batched_product(maps->whitening, n_whitened, d, n_whitened, v, origin, e);
-        batched_product(maps->Ht, W, k, n_rotated, predicted, zeros, r);
+        batched_product(shared->whitening, n_whitened, d, n_whitened, v, origin, e);
+        batched_product(shared->Ht, W, k, n_rotated, predicted, zeros, r);
         for (ptrdiff_t i = 0; i < n_rotated * LANES; i += LANES)
             EACH_SEGMENT e[i + s] -= r[i + s];
         batched_product(tables->move + step, W, n_rotated, k, e, predicted, mean);
         batched_product(system->At, W, k, k, mean, offset, predicted_means(batch, t + 1, k));
-        if (!sums || t < batch->since || t >= batch->until) continue;
+        if (!adds || t < batch->since || t >= batch->until) continue;
         batched_product(tables->root + step, W, n_rotated, n_rotated, e, zeros, r);
         double squares[LANES] = {0};
         for (ptrdiff_t i = 0; i < n_rotated * LANES; i += LANES)
@@ -190,40 +183,39 @@ SIMD_CLONES SIMD_UNUSED static void filter_batch(
         for (ptrdiff_t i = n_rotated * LANES; i < n_whitened * LANES; i += LANES)
             EACH_SEGMENT squares[s] += e[i + s] * e[i + s];
         find_below(batch->lengths, NULL, t, keeps);
-        add_kept(keeps, squares, 1, sums->squares);
+        add_kept(keeps, squares, 1, space->batched.squares);
         if (!shared->log_densities) continue;
         const double log_det = shared->log_det + tables->log_det[step / (W * W)];
         double *out = shared->log_densities + t;
         for (int s = 0; s < LANES; s++)
             if (keeps[s]) out[batch->begins[s]] = -0.5 * (log_det + squares[s]);
     }
-    copy(predicted_means(batch, batch->T, k), k * LANES, state);
+    copy(predicted_means(batch, batch->T, k), k * LANES, space->state);
 }
 
-/* later (k, LANES): smoothed means of the rows after the last ones where these are known, and
- * then of the first ones that count; after (k, LANES) <- of the rows after those, unless it is NULL.
- * `sums` may be NULL; if not, states are less `centre` (k,) in them. */
+/* space->state: smoothed means of the rows after the last ones where these are known, and then of
+ * the first ones that count. With `adds`, other sums over rows are added. */
 SIMD_CLONES SIMD_UNUSED static void smooth_batch(
-    const Shared *shared, const Batch *batch, const double *centre, const BatchScratch *scratch,
-    double *later, double *after, const MeanSums *sums)
+    const Shared *shared, const Batch *batch, int adds, const SlabSpace *space)
 {
-    const GainTables *tables = shared->tables;
-    const ptrdiff_t k = shared->system->k, W = shared->system->W, d = shared->maps->d;
+    const GainTables *tables = &shared->tables;
+    const MeanSums *total = &space->batched;
+    const ptrdiff_t k = shared->system.k, W = shared->system.W, d = shared->d;
     const ptrdiff_t last = tables->n - 1;
     const ptrdiff_t stride = (k + 1) * LANES, first = batch->until - 1;
-    double *centres = scratch->centre, *rest = scratch->rest;
-    double *before = scratch->states, *now = before + stride;
+    double *later = space->state, *centres = space->centres, *rest = space->rest;
+    double *before = space->deviations, *now = before + stride;
     ptrdiff_t n_steps = 0;
     int64_t keeps[LANES];
-    if (sums) repeat(centre, k, centres);
+    if (adds) repeat(space->centre, k, centres);
     for (ptrdiff_t t = batch->T - 1; t >= batch->since; t--) {
         const ptrdiff_t step = (batch->step + t < last ? batch->step + t : last) * W * W;
-        if (after && t == first) copy(later, k * LANES, after);
+        if (t == first) copy(later, k * LANES, space->after);
         find_below(batch->lengths, batch->continues, t + 1, keeps);
         subtract_kept(keeps, later, predicted_means(batch, t + 1, k), k, rest);
-        if (sums && t == first) subtract_kept(keeps, later, centres, k, before);
+        if (adds && t == first) subtract_kept(keeps, later, centres, k, before);
         batched_product(tables->gain + step, W, k, k, rest, filtered_means(batch, t, k), later);
-        if (!sums || t > first) continue;
+        if (!adds || t > first) continue;
         n_steps++;
         find_below(batch->lengths, NULL, t, keeps);
         subtract_kept(keeps, later, centres, k, before + n_steps * stride);
@@ -235,11 +227,11 @@ SIMD_CLONES SIMD_UNUSED static void smooth_batch(
             const double *own = now + j * LANES;
             const int is_state = j < k;
             add_batched_outer(v, -d * LANES, d, own, stride, n_steps, is_state ? k : 1,
-                              is_state ? sums->across + j * LANES : sums->rows);
+                              is_state ? total->across + j * LANES : total->rows);
             if (!is_state) break;
             add_batched_outer(own, stride, k + 1 - j, own, stride, n_steps, k,
-                              sums->states + (j * k + j) * LANES);
-            add_batched_outer(before, stride, k, own, stride, n_steps, k, sums->lags + j * LANES);
+                              total->states + (j * k + j) * LANES);
+            add_batched_outer(before, stride, k, own, stride, n_steps, k, total->lags + j * LANES);
         }
         copy(before + n_steps * stride, k * LANES, before);
         n_steps = 0;
@@ -262,18 +254,11 @@ SIMD_CLONES SIMD_UNUSED static void smooth_batch(
 /* A sequence is cut if its rows in the steady state fill so many steps of all segments. */
 #define FEWEST_STEPS 16
 
-/* Scratch matrices, (W, W) each. */
-typedef struct {
-    double *step;
-    double *power;
-    double *product;
-} StepMatrices;
-
-/* power <- step^n; overwrites step. */
+/* space->power <- step^n; overwrites step. */
 SIMD_UNUSED static void raise_step(
-    ptrdiff_t n, ptrdiff_t k, ptrdiff_t W, const StepMatrices *matrices)
+    ptrdiff_t n, ptrdiff_t k, ptrdiff_t W, const SlabSpace *space)
 {
-    double *step = matrices->step, *power = matrices->power, *product = matrices->product;
+    double *step = space->step, *power = space->power, *product = space->product;
     set_zero(W * W, power);
     for (ptrdiff_t i = 0; i < k; i++) power[i * W + i] = 1;
     for (; n > 0; n /= 2) {
@@ -303,42 +288,39 @@ SIMD_UNUSED static void join_segments(
     }
 }
 
-/* Forward through segments that follow each other, from `state` of the first. */
+/* Forward through segments that follow each other, from the state of the first. */
 SIMD_UNUSED static void filter_segments(
-    const Shared *shared, const Batch *body, const BatchScratch *scratch,
-    const StepMatrices *matrices, double *state, const MeanSums *sums)
+    const Shared *shared, const Batch *body, const SlabSpace *space)
 {
-    const System *system = shared->system;
-    ptrdiff_t k = system->k, W = system->W;
-    double start[MOST_STATES], *rest = matrices->product;
-    const double *filtered = shared->tables->filtered + (shared->tables->n - 1) * W * W;
+    const ptrdiff_t k = shared->system.k, W = shared->system.W;
+    double start[MOST_STATES], *rest = space->product;
+    const double *filtered = shared->tables.filtered + (shared->tables.n - 1) * W * W;
     for (ptrdiff_t i = 0; i < k; i++) {
-        start[i] = state[i * LANES];
-        for (int s = 1; s < LANES; s++) state[i * LANES + s] = 0;
+        start[i] = space->state[i * LANES];
+        for (int s = 1; s < LANES; s++) space->state[i * LANES + s] = 0;
     }
-    filter_batch(shared, body, scratch, state, NULL);
-    matrix_product(shared->maps->G, filtered, k, W, rest);
+    filter_batch(shared, body, 0, space);
+    matrix_product(shared->G, filtered, k, W, rest);
     for (ptrdiff_t i = 0; i < W * W; i++) rest[i] = -rest[i];
     for (ptrdiff_t i = 0; i < k; i++) rest[i * W + i] += 1;
-    matrix_product(rest, system->At, k, W, matrices->step);
-    raise_step(body->T, k, W, matrices);
-    join_segments(matrices->power, k, W, 0, start, state);
-    filter_batch(shared, body, scratch, state, sums);
+    matrix_product(rest, shared->system.At, k, W, space->step);
+    raise_step(body->T, k, W, space);
+    join_segments(space->power, k, W, 0, start, space->state);
+    filter_batch(shared, body, 1, space);
 }
 
 /* And backward, from nothing after the last. */
 SIMD_UNUSED static void smooth_segments(
-    const Shared *shared, const Batch *body, const double *centre, const BatchScratch *scratch,
-    const StepMatrices *matrices, double *state, const MeanSums *sums)
+    const Shared *shared, const Batch *body, const SlabSpace *space)
 {
-    ptrdiff_t k = shared->system->k, W = shared->system->W;
+    const ptrdiff_t k = shared->system.k, W = shared->system.W;
     double unknown[MOST_STATES] = {0};
-    set_zero(k * LANES, state);
-    smooth_batch(shared, body, centre, scratch, state, NULL, NULL);
-    copy(shared->tables->gain + (shared->tables->n - 1) * W * W, W * W, matrices->step);
-    raise_step(body->T, k, W, matrices);
-    join_segments(matrices->power, k, W, LANES - 1, unknown, state);
-    smooth_batch(shared, body, centre, scratch, state, NULL, sums);
+    set_zero(k * LANES, space->state);
+    smooth_batch(shared, body, 0, space);
+    copy(shared->tables.gain + (shared->tables.n - 1) * W * W, W * W, space->step);
+    raise_step(body->T, k, W, space);
+    join_segments(space->power, k, W, LANES - 1, unknown, space->state);
+    smooth_batch(shared, body, 1, space);
 }
 
 /* Slabs
@@ -404,34 +386,21 @@ SIMD_UNUSED static ptrdiff_t count_steps(const Slab *slab, ptrdiff_t n_tables)
     return n;
 }
 
-/* The scratch memory of a slab. */
-typedef struct {
-    MeanSums batched;
-    MeanSums sums;
-    BatchScratch scratch;
-    StepMatrices matrices;
-    double *state;  /* (W, LANES) */
-    double *after;  /* (k, LANES): smoothed means of the rows after the last ones */
-    double *means;  /* (steps + 1, 2, k, LANES): of batches */
-    double *rows;   /* (steps, d, LANES), or of a few steps */
-    int keeps_rows;
-    double *ends;   /* (S, 2, k): smoothed means of first and last rows */
-    double *centre; /* (k,) */
-} SlabSpace;
-
 /* Values of rows that are kept from the way forward for the way back, at most. */
 #define MOST_KEPT (1 << 18)
 
 SIMD_UNUSED static SlabSpace lay_out_slab(const Shared *shared, const Slab *slab, Arena *arena)
 {
-    const ptrdiff_t k = shared->system->k, W = shared->system->W, d = shared->maps->d;
+    const ptrdiff_t k = shared->system.k, W = shared->system.W, d = shared->d;
     SlabSpace space;
     space.batched = mean_sums_at(take_doubles(arena, mean_sums_size(k, d) * LANES), k, d, LANES);
-    space.state = take_doubles(arena, W * LANES);
-    space.after = take_doubles(arena, k * LANES);
-    space.scratch = lay_out_batch_scratch(W, d, arena);
-    take_each(arena, W * W, &space.matrices.step, &space.matrices.power, &space.matrices.product);
-    const ptrdiff_t n = count_steps(slab, shared->tables->n);
+    take_each(arena, W * LANES, &space.state, &space.after, &space.offset, &space.centres,
+              &space.rest);
+    take_each(arena, d * LANES, &space.whitened, &space.origin);
+    space.zeros = take_doubles(arena, (d + W) * LANES);
+    space.deviations = take_doubles(arena, (MOST_STEPS + 1) * (W + 1) * LANES);
+    take_each(arena, W * W, &space.step, &space.power, &space.product);
+    const ptrdiff_t n = count_steps(slab, shared->tables.n);
     space.keeps_rows = n * d * LANES <= MOST_KEPT;
     space.means = take_doubles(arena, (2 * n + 1) * k * LANES);
     space.rows = take_doubles(arena, (space.keeps_rows ? n : MOST_STEPS) * d * LANES);
@@ -463,9 +432,9 @@ SIMD_UNUSED static Batch batch_of(
         batch.lengths[s] = is_there ? slab->lengths[sequence] : 0;
     }
     batch.T = batch.until = batch.lengths[0];
-    batch.means = space->means + 2 * n_before * shared->system->k * LANES;
+    batch.means = space->means + 2 * n_before * shared->system.k * LANES;
     batch.keeps_rows = space->keeps_rows;
-    batch.rows = space->rows + (batch.keeps_rows ? n_before * shared->maps->d * LANES : 0);
+    batch.rows = space->rows + (batch.keeps_rows ? n_before * shared->d * LANES : 0);
     return batch;
 }
 
@@ -484,14 +453,14 @@ SIMD_INLINE const double *start_of(const Shared *shared, int64_t sequence)
 SIMD_UNUSED static void expect_in_batches(
     const Shared *shared, const Slab *slab, const SlabSpace *space)
 {
-    ptrdiff_t k = shared->system->k, n = 0;
+    ptrdiff_t k = shared->system.k, n = 0;
     for (ptrdiff_t s = 0; s < slab->S; s += LANES) {
         Batch batch = batch_of(shared, slab, space, s, n);
         for (int i = 0; i < LANES; i++) {
             const double *start = start_of(shared, slab->order[s + i < slab->S ? s + i : s]);
             for (ptrdiff_t j = 0; j < k; j++) space->state[j * LANES + i] = start[j];
         }
-        filter_batch(shared, &batch, &space->scratch, space->state, &space->batched);
+        filter_batch(shared, &batch, 1, space);
         for (int i = 0; i < LANES && s + i < slab->S; i++)
             put_end(filtered_means(&batch, batch.lengths[i] - 1, k) + i, 1, k, 1,
                     space->ends + (s + i) * 2 * k);
@@ -502,8 +471,7 @@ SIMD_UNUSED static void expect_in_batches(
     n = 0;
     for (ptrdiff_t s = 0; s < slab->S; s += LANES) {
         Batch batch = batch_of(shared, slab, space, s, n);
-        smooth_batch(shared, &batch, space->centre, &space->scratch, space->state, NULL,
-                     &space->batched);
+        smooth_batch(shared, &batch, 1, space);
         put_end(space->state, slab->S - s < LANES ? slab->S - s : LANES, k, 0,
                 space->ends + s * 2 * k);
         n += batch.T;
@@ -514,7 +482,7 @@ SIMD_UNUSED static void expect_in_batches(
 SIMD_UNUSED static void expect_in_segments(
     const Shared *shared, const Slab *slab, ptrdiff_t length, const SlabSpace *space)
 {
-    ptrdiff_t k = shared->system->k;
+    ptrdiff_t k = shared->system.k;
     Batch head = batch_of(shared, slab, space, 0, 0);
     const ptrdiff_t n_head = head.T - LANES * length;
     Batch body = batch_of(shared, slab, space, 0, n_head);
@@ -528,16 +496,13 @@ SIMD_UNUSED static void expect_in_segments(
         body.continues[s] = s + 1 < LANES;
     }
     repeat(start_of(shared, slab->order[0]), k, space->state);
-    filter_batch(shared, &head, &space->scratch, space->state, &space->batched);
-    filter_segments(shared, &body, &space->scratch, &space->matrices, space->state,
-                    &space->batched);
+    filter_batch(shared, &head, 1, space);
+    filter_segments(shared, &body, space);
     put_end(filtered_means(&body, length - 1, k) + LANES - 1, 1, k, 1, space->ends);
     if (!shared->smooths) return;
     take_centre(filtered_means(&body, length - 1, k), LANES, 1, LANES, k, space->centre);
-    smooth_segments(shared, &body, space->centre, &space->scratch, &space->matrices, space->state,
-                    &space->batched);
-    smooth_batch(
-        shared, &head, space->centre, &space->scratch, space->state, NULL, &space->batched);
+    smooth_segments(shared, &body, space);
+    smooth_batch(shared, &head, 1, space);
     put_end(space->state, 1, k, 0, space->ends);
 }
 
@@ -545,7 +510,7 @@ SIMD_UNUSED static void expect_in_segments(
 SIMD_UNUSED static void expect_in_stretch(
     const Shared *shared, const Slab *slab, const SlabSpace *space)
 {
-    const ptrdiff_t k = shared->system->k, last = slab->n_segments - 1;
+    const ptrdiff_t k = shared->system.k, last = slab->n_segments - 1;
     Batch batch = batch_of(shared, slab, space, 0, 0);
     const ptrdiff_t T = batch.T, before = slab->first > 0 ? slab->reach : 0;
     const int64_t begin = batch.begins[0];
@@ -561,12 +526,11 @@ SIMD_UNUSED static void expect_in_stretch(
         if (batch.lengths[s] > batch.T) batch.T = batch.lengths[s];
     }
     repeat(start_of(shared, slab->order[0]), k, space->state);
-    filter_batch(shared, &batch, &space->scratch, space->state, &space->batched);
+    filter_batch(shared, &batch, 1, space);
     if (!shared->smooths) return;
     const double *latest = filtered_means(&batch, batch.until - 1, k);
     take_centre(latest, slab->n_segments, 1, LANES, k, space->centre);
-    smooth_batch(shared, &batch, space->centre, &space->scratch, space->state, space->after,
-                 &space->batched);
+    smooth_batch(shared, &batch, 1, space);
     put_end(space->state, 1, k, 0, space->ends);
     put_end((batch.lengths[last] > batch.until ? space->after : latest) + last, 1, k, 1,
             space->ends);
@@ -588,10 +552,10 @@ SIMD_UNUSED static void add_end(
 SIMD_UNUSED static void finish_slab(
     const Shared *shared, const Slab *slab, const SlabSpace *space, const Evidence *evidence)
 {
-    const ptrdiff_t k = shared->system->k, d = shared->maps->d;
+    const ptrdiff_t k = shared->system.k, d = shared->d;
     const MeanSums *sums = &space->sums;
     const double *ends = space->ends, *centre = space->centre;
-    double *departing = space->matrices.step, *arriving = space->matrices.power, n_rows = 0;
+    double *departing = space->step, *arriving = space->power, n_rows = 0;
     Moments initial = evidence->initial, moves = evidence->transitions;
     Moments emissions = evidence->emissions;
     clear_evidence(evidence);
@@ -632,8 +596,8 @@ SIMD_UNUSED static void finish_slab(
 SIMD_UNUSED static double expect_slab(
     const Shared *shared, const Slab *slab, const SlabSpace *space, const Evidence *evidence)
 {
-    ptrdiff_t k = shared->system->k, d = shared->maps->d;
-    ptrdiff_t length = segment_length(slab, shared->tables->n);
+    ptrdiff_t k = shared->system.k, d = shared->d;
+    ptrdiff_t length = segment_length(slab, shared->tables.n);
     set_zero(mean_sums_size(k, d) * LANES, space->batched.squares);
     if (slab->rows) expect_in_stretch(shared, slab, space);
     else if (length) expect_in_segments(shared, slab, length, space);
