@@ -148,59 +148,48 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(whiten_rows)(
         for (ptrdiff_t r = 0; r < n; r += QUAD)
             for (ptrdiff_t i = start; i < d; i += 2) {
                 const ptrdiff_t stop = i + 1 < start + COLUMNS ? i + 1 : start + COLUMNS;
-                /* The first ones are done again where there are no more. */
-                const ptrdiff_t at0 = rows[r] * stride, at1 = rows[r + 1 < n ? r + 1 : r] * stride;
-                const ptrdiff_t at2 = rows[r + 2 < n ? r + 2 : r] * stride;
-                const ptrdiff_t at3 = rows[r + 3 < n ? r + 3 : r] * stride;
-                const double *x0 = x + at0, *x1 = x + at1, *x2 = x + at2, *x3 = x + at3;
                 const double *upper = factors + i * d * W, *lower = upper + (i + 1 < d ? d * W : 0);
                 double *to = out + i * W;
+                ptrdiff_t at[QUAD];
+                /* The first one is done again where there are no more. */
+                for (int q = 0; q < QUAD; q++) at[q] = rows[r + q < n ? r + q : r] * stride;
                 EACH_VECTOR {
                     Vector above[QUAD], below[QUAD];
-                    for (int q = 0; q < QUAD; q++) above[q] = below[q] = (Vector){0};
-                    if (start > 0) {
-                        above[0] = IN(to + at0), below[0] = IN(to + at0 + W);
-                        above[1] = IN(to + at1), below[1] = IN(to + at1 + W);
-                        above[2] = IN(to + at2), below[2] = IN(to + at2 + W);
-                        above[3] = IN(to + at3), below[3] = IN(to + at3 + W);
+                    for (int q = 0; q < QUAD; q++) {
+                        above[q] = start > 0 ? IN(to + at[q]) : (Vector){0};
+                        below[q] = start > 0 ? IN(to + at[q] + W) : (Vector){0};
                     }
                     for (ptrdiff_t j = start * W; j < stop * W; j += W) {
                         const Vector first = IN(upper + j), second = IN(lower + j);
-                        const Vector value0 = IN(x0 + j), value1 = IN(x1 + j);
-                        const Vector value2 = IN(x2 + j), value3 = IN(x3 + j);
-                        above[0] += first * value0, below[0] += second * value0;
-                        above[1] += first * value1, below[1] += second * value1;
-                        above[2] += first * value2, below[2] += second * value2;
-                        above[3] += first * value3, below[3] += second * value3;
+                        for (int q = 0; q < QUAD; q++) {
+                            const Vector value = IN(x + at[q] + j);
+                            above[q] += first * value, below[q] += second * value;
+                        }
                     }
-                    if (i + 1 < d && i + 1 < start + COLUMNS) {
-                        const Vector corner = IN(lower + (i + 1) * W);
-                        below[0] += corner * IN(x0 + (i + 1) * W);
-                        below[1] += corner * IN(x1 + (i + 1) * W);
-                        below[2] += corner * IN(x2 + (i + 1) * W);
-                        below[3] += corner * IN(x3 + (i + 1) * W);
-                    }
-                    OUT(to + at3) = above[3], OUT(to + at3 + W) = below[3];
-                    OUT(to + at2) = above[2], OUT(to + at2 + W) = below[2];
-                    OUT(to + at1) = above[1], OUT(to + at1 + W) = below[1];
-                    OUT(to + at0) = above[0], OUT(to + at0 + W) = below[0];
+                    if (i + 1 < d && i + 1 < start + COLUMNS)
+                        for (int q = 0; q < QUAD; q++)
+                            below[q] += IN(lower + (i + 1) * W) * IN(x + at[q] + (i + 1) * W);
+                    for (int q = QUAD - 1; q >= 0; q--)
+                        OUT(to + at[q]) = above[q], OUT(to + at[q] + W) = below[q];
                 }
             }
 }
 
-/* sum (QUAD, W) <- rows x, x (n, W), of four rows of a matrix */
+/* sum (QUAD, W) <- rows x, x (n, W), of the first of n_rows, a stride apart; of fewer than four the
+ * last one counts again */
 SIMD_INLINE void WIDE(product_of_rows)(
-    const double *row0, const double *row1, const double *row2, const double *row3,
-    const double *x, const ptrdiff_t n, Vector sum[QUAD][N_VECTORS])
+    const double *rows, const ptrdiff_t stride, const ptrdiff_t n_rows, const double *x,
+    const ptrdiff_t n, Vector sum[QUAD][N_VECTORS])
 {
-    for (int q = 0; q < QUAD; q++) EACH_VECTOR sum[q][v] = (Vector){0};
+    const double *row[QUAD];
+    for (int q = 0; q < QUAD; q++) {
+        row[q] = rows + (q < n_rows ? q : n_rows - 1) * stride;
+        EACH_VECTOR sum[q][v] = (Vector){0};
+    }
     for (ptrdiff_t j = 0; j < n * W; j += W)
         EACH_VECTOR {
             const Vector value = IN(x + j);
-            sum[0][v] += IN(row0 + j) * value;
-            sum[1][v] += IN(row1 + j) * value;
-            sum[2][v] += IN(row2 + j) * value;
-            sum[3][v] += IN(row3 + j) * value;
+            for (int q = 0; q < QUAD; q++) sum[q][v] += IN(row[q] + j) * value;
         }
 }
 
@@ -356,8 +345,7 @@ SIMD_INLINE void WIDE(row_of_pattern)(
             }
             for (ptrdiff_t c = 0; c < m; c += QUAD, cross += QUAD * o * W) {
                 Vector sum[QUAD][N_VECTORS];
-                WIDE(product_of_rows)(
-                    cross, cross + o * W, cross + 2 * o * W, cross + 3 * o * W, work, o, sum);
+                WIDE(product_of_rows)(cross, o * W, m - c, work, o, sum);
                 for (int q = 0; q < QUAD; q++)
                     if (c + q < m) EACH_VECTOR OUT(deviation + missing[c + q]) = sum[q][v];
             }
@@ -390,11 +378,8 @@ SIMD_INLINE void WIDE(invert)(const double *factor, const ptrdiff_t n, double *i
         EACH_VECTOR pivot[v] = IN(column);
         for (ptrdiff_t i = j + 1; i < n; i += QUAD) {
             const double *here = inverse + i * row + (j + 1) * W;
-            const double *next = here + (i + 1 < n ? row : 0);
-            const double *third = next + (i + 2 < n ? row : 0);
-            const double *fourth = third + (i + 3 < n ? row : 0);
             Vector sum[QUAD][N_VECTORS];
-            WIDE(product_of_rows)(here, next, third, fourth, below, n - j - 1, sum);
+            WIDE(product_of_rows)(here, row, n - i, below, n - j - 1, sum);
             for (int q = 0; q < QUAD; q++)
                 if (i + q < n)
                     EACH_VECTOR {
@@ -438,10 +423,8 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(add_gap_covariance)(
             EACH_VECTOR OUT(work + l * W) = IN(left + l * W) * IN(inverse);
         }
         for (ptrdiff_t j = 0; j <= i; j += QUAD) {
-            const double *right = cross + j * o * W;
             Vector sum[QUAD][N_VECTORS];
-            WIDE(product_of_rows)(
-                right, right + o * W, right + 2 * o * W, right + 3 * o * W, work, o, sum);
+            WIDE(product_of_rows)(cross + j * o * W, o * W, m - j, work, o, sum);
             for (int q = 0; q < QUAD; q++)
                 if (j + q <= i) {
                     const double *from = covariance + missing[i] * d + missing[j + q];
@@ -495,12 +478,10 @@ SIMD_CLONES SIMD_UNUSED static void WIDE(add_outer_products)(
                 for (int q = 0; q < QUAD; q++) above[q] = below[q] = (Vector){0};
                 for (ptrdiff_t r = 0; r < n; r++, left += stride, right += stride) {
                     const Vector one = IN(left), other = IN(left + W);
-                    const Vector value0 = IN(right), value1 = IN(right + W);
-                    const Vector value2 = IN(right + 2 * W), value3 = IN(right + 3 * W);
-                    above[0] += one * value0, below[0] += other * value0;
-                    above[1] += one * value1, below[1] += other * value1;
-                    above[2] += one * value2, below[2] += other * value2;
-                    above[3] += one * value3, below[3] += other * value3;
+                    for (int q = 0; q < QUAD; q++) {
+                        const Vector value = IN(right + q * W);
+                        above[q] += one * value, below[q] += other * value;
+                    }
                 }
                 for (int q = 0; q < QUAD; q++) {
                     OUT(to + q * W) += above[q];

@@ -34,8 +34,8 @@ from _kalman_batches_h cimport (
     start_batches,
 )
 from _kalman_gains_h cimport (
-    MOST_FORGETTING, CovarianceSums, GainTables, Occupancy, Tabulation, add_covariances,
-    add_occupancy, lay_out_covariance_sums, lay_out_occupancy, lay_out_tabulation,
+    MOST_FORGETTING, GainTables, Occupancy, Tabulation, add_covariances,
+    add_occupancy, lay_out_occupancy, lay_out_tabulation,
     steps_until_forgotten, sum_log_dets, tabulate,
 )
 from _kalman_h cimport Outputs, Workspace, clear_workspace, kalman_sequence, lay_out_workspace
@@ -419,15 +419,12 @@ def covariances(
     read_tables(&gains, tables, W)
     require(0 < k <= W and counts.shape[0] == lengths.shape[0], "a count for each length")
     cdef double* out = writable(sums, N_SUMS * W * W)
-    cdef Arena arena = counting_arena()
-    lay_out_covariance_sums(W, &arena)
-    cdef void* memory = allocate(&arena)
-    cdef CovarianceSums scratch = lay_out_covariance_sums(W, &arena)
+    cdef double* work = allocate_doubles((N_SUMS + 3) * W * W)
     with nogil:
         for i in range(lengths.shape[0]):
             log_det += counts[i] * sum_log_dets(&gains, lengths[i])
-            add_covariances(&gains, lengths[i], <double> counts[i], k, W, &scratch, out)
-        free(memory)
+            add_covariances(&gains, lengths[i], <double> counts[i], k, W, work, out)
+        free(work)
     return log_det
 
 

@@ -104,29 +104,13 @@ SIMD_UNUSED static double sum_log_dets(const GainTables *tables, ptrdiff_t T)
     return sum;
 }
 
-/* Scratch memory of `add_covariances`. */
-typedef struct {
-    double *now;    /* (W, W), and so the next two */
-    double *before;
-    double *lag;
-    double *one;    /* (N_SUMS, W, W): sums of one sequence */
-} CovarianceSums;
-
-SIMD_UNUSED static CovarianceSums lay_out_covariance_sums(ptrdiff_t W, Arena *arena)
-{
-    CovarianceSums scratch;
-    take_each(arena, W * W, &scratch.now, &scratch.before, &scratch.lag);
-    scratch.one = take_doubles(arena, N_SUMS * W * W);
-    return scratch;
-}
-
-/* sums (N_SUMS, W, W) <- sums + count times those of a sequence of T rows */
+/* sums (N_SUMS, W, W) <- sums + count times those of a sequence of T rows; work (N_SUMS + 3, W, W) */
 SIMD_UNUSED static void add_covariances(
-    const GainTables *tables, ptrdiff_t T, double count, ptrdiff_t k, ptrdiff_t W,
-    const CovarianceSums *scratch, double *sums)
+    const GainTables *tables, ptrdiff_t T, double count, ptrdiff_t k, ptrdiff_t W, double *work,
+    double *sums)
 {
-    ptrdiff_t size = W * W, last = tables->n - 1;
-    double *now = scratch->now, *before = scratch->before, *lag = scratch->lag, *one = scratch->one;
+    const ptrdiff_t size = W * W, last = tables->n - 1;
+    double *now = work, *before = now + size, *lag = before + size, *one = lag + size;
     set_zero(N_SUMS * size, one);
     copy(tables->filtered + (T - 1 < last ? T - 1 : last) * size, size, now);
     add(now, size, one + EMITTING * size);

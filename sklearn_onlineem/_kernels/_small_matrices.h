@@ -243,64 +243,18 @@ SIMD_UNUSED static void sum_segments(const double *x, ptrdiff_t n, double *out)
     }
 }
 
-/* As many sums as are in registers at a time, each in a variable of its own. */
-#define MOST_SUMS 6
-#define EACH_SUM(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5)
-
-/* out_i <- origin_i + the sum over n_terms, at least one, of a_i b, for n of i, whose LANES are a
- * stride apart. Each a_i is one number for all lanes, or LANES of them. */
-SIMD_INLINE void sum_terms(
-    const double *a, const ptrdiff_t stride_a, const int is_shared, const double *b,
-    const ptrdiff_t stride_b, const ptrdiff_t n_terms, const int n, const double *origin,
-    const ptrdiff_t stride, double *out)
-{
-    for (int lane = 0; lane < LANES; lane += 8) {
-        const double *left = a, *right = b + lane;
-        ptrdiff_t j = n_terms;
-#define EACH_LANE UNROLL(4) for (int s = 0; s < 8; s++)
-#define START(i) double sum##i[8]; if (n > i) EACH_LANE sum##i[s] = origin[i * stride + lane + s];
-#define ADD_TERM(i) \
-    if (n > i && is_shared) EACH_LANE sum##i[s] += left[i] * right[s]; \
-    else if (n > i) EACH_LANE sum##i[s] += left[i * LANES + lane + s] * right[s];
-#define FINISH(i) if (n > i) EACH_LANE out[i * stride + lane + s] = sum##i[s];
-        EACH_SUM(START)
-        do {
-            EACH_SUM(ADD_TERM)
-            left += stride_a;
-            right += stride_b;
-        } while (--j > 0);
-        EACH_SUM(FINISH)
-#undef EACH_LANE
-#undef START
-#undef ADD_TERM
-#undef FINISH
-    }
-}
-
-#define CASE(n) \
-    case n: sum_terms(left, stride_a, is_shared, b, stride_b, n_terms, n, from, stride, to); break;
-
-/* The same for any number of i. out may be origin. */
-SIMD_INLINE void sum_all_terms(
-    const double *a, const ptrdiff_t stride_a, const int is_shared, const double *b,
-    const ptrdiff_t stride_b, const ptrdiff_t n_terms, const ptrdiff_t n_out,
-    const double *origin, const ptrdiff_t stride, double *out)
-{
-    for (ptrdiff_t i = 0; i < n_out; i += MOST_SUMS) {
-        const double *left = a + i * (is_shared ? 1 : LANES), *from = origin + i * stride;
-        double *to = out + i * stride;
-        switch (n_out - i) { CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) default: CASE(6) }
-    }
-}
-
-#undef CASE
-
 /* out (n_out, LANES) <- origin + table' x, x (n_in, LANES). out may be origin. */
 SIMD_CLONES SIMD_UNUSED static void batched_product(
     const double *table, const ptrdiff_t stride, const ptrdiff_t n_in, const ptrdiff_t n_out,
     const double *x, const double *origin, double *out)
 {
-    sum_all_terms(table, stride, 1, x, LANES, n_in, n_out, origin, LANES, out);
+    for (ptrdiff_t i = 0; i < n_out; i++) {
+        double sum[LANES];
+        EACH_SEGMENT sum[s] = origin[i * LANES + s];
+        for (ptrdiff_t j = 0; j < n_in; j++)
+            EACH_SEGMENT sum[s] += table[j * stride + i] * x[j * LANES + s];
+        EACH_SEGMENT out[i * LANES + s] = sum[s];
+    }
 }
 
 /* out (n_x, stride, LANES) <- out + sum over steps of x y, each x (n_x, LANES), and y (LANES,) */
@@ -308,7 +262,13 @@ SIMD_CLONES SIMD_UNUSED static void add_batched_outer(
     const double *x, const ptrdiff_t stride_x, const ptrdiff_t n_x, const double *y,
     const ptrdiff_t stride_y, const ptrdiff_t n_steps, const ptrdiff_t stride, double *out)
 {
-    sum_all_terms(x, stride_x, 0, y, stride_y, n_steps, n_x, out, stride * LANES, out);
+    for (ptrdiff_t i = 0; i < n_x; i++, x += LANES, out += stride * LANES) {
+        double sum[LANES];
+        EACH_SEGMENT sum[s] = out[s];
+        for (ptrdiff_t j = 0; j < n_steps; j++)
+            EACH_SEGMENT sum[s] += x[j * stride_x + s] * y[j * stride_y + s];
+        EACH_SEGMENT out[s] = sum[s];
+    }
 }
 
 /* sum (n, LANES) <- sum + x, where `keeps` (LANES,) is not 0 */
