@@ -369,18 +369,37 @@ def mixture_pass(
 # of all features, take the squares of y instead of y y'; the bits of their results are those of the
 # formulas in NumPy.
 
+# The form of a component's precision.
+cdef struct Form:
+    Py_ssize_t d
+    Py_ssize_t width    # precisions along axes: d, or 1 of all; 0: a matrix
+    Py_ssize_t size     # its elements,
+    Py_ssize_t p        # ... and those of natural parameters
+
+
+cdef Form form_of(ndarray array, Py_ssize_t d) except *:
+    cdef Form form
+    form.d, form.width = d, 0 if PyArray_NDIM(array) == 3 else extent(array, 1)
+    require(form.width == d or form.width <= 1, "there is a value for each column, or one")
+    form.size = form.width if form.width else d * d
+    form.p = d + (form.width if form.width else d * (d + 1) // 2)
+    return form
+
+
 cdef double pack(
-    const double* mean, const double* precision, const double* centre, const double* spread,
-    Py_ssize_t d, double* shift, double* natural, double* quadratic,
+    const Form* form, const double* mean, const double* precision, const double* centre,
+    const double* spread, double* shift, double* natural, double* quadratic,
 ) noexcept nogil:
     """natural <- (P s, -P/2 as the upper triangle of features y_i y_j); quadratic <- s' P s.
 
     Returns sum_i P_ii (spread_i + s_i^2), the size of the terms of natural . features, and so the
     digits that the sum loses when the log density itself is of order one.
     """
+    cdef Py_ssize_t d = form.d, i, j
     cdef double* products = natural + d
     cdef double terms = 0.0
-    cdef Py_ssize_t i, j
+    if form.width:
+        return pack_variances(form, mean, precision, centre, spread, shift, natural, quadratic)
     memset(natural, 0, d * sizeof(double))
     for i in range(d):
         shift[i] = mean[i] - centre[i]
@@ -399,13 +418,16 @@ cdef double pack(
 
 
 cdef void unpack(
-    double count, const double* totals, const double* centre, double share, Py_ssize_t d,
-    double* mean, double* scatter,
+    const Form* form, double count, const double* totals, const double* centre, double share,
+    double* work, double* mean, double* scatter,
 ) noexcept nogil:
     """mean, share * scatter about it <- sums of (y, y_i y_j); nothing at all lies at the centre."""
+    cdef Py_ssize_t d = form.d, i, j
     cdef const double* products = totals + d
     cdef double shift
-    cdef Py_ssize_t i, j
+    if form.width:
+        unpack_variances(form, count, totals, centre, share, work, mean, scatter)
+        return
     if count <= NEGLIGIBLE:
         memcpy(mean, centre, d * sizeof(double))
         memset(scatter, 0, d * d * sizeof(double))
@@ -420,12 +442,11 @@ cdef void unpack(
 
 
 cdef double pack_variances(
-    const double* mean, const double* precision, const double* centre, const double* spread,
-    Py_ssize_t d, Py_ssize_t width, double* shift, double* natural, double* quadratic,
+    const Form* form, const double* mean, const double* precision, const double* centre,
+    const double* spread, double* shift, double* natural, double* quadratic,
 ) noexcept nogil:
-    """As `pack`, of precisions of all features, or of one (width 1)."""
     cdef double terms = 0.0, p
-    cdef Py_ssize_t i
+    cdef Py_ssize_t d = form.d, width = form.width, i
     for i in range(d):
         p = precision[i if width == d else 0]
         shift[i] = mean[i] - centre[i]
@@ -439,12 +460,11 @@ cdef double pack_variances(
 
 
 cdef void unpack_variances(
-    double count, const double* totals, const double* centre, double share, Py_ssize_t d,
-    Py_ssize_t width, double* products, double* mean, double* scatter,
+    const Form* form, double count, const double* totals, const double* centre, double share,
+    double* products, double* mean, double* scatter,
 ) noexcept nogil:
-    """As `unpack`; the scatter has a value for each feature, or one (width 1)."""
     cdef double shift, square
-    cdef Py_ssize_t i
+    cdef Py_ssize_t d = form.d, width = form.width, i
     for i in range(d):
         shift = totals[i] / count if count > NEGLIGIBLE else 0.0
         mean[i] = centre[i] + shift
@@ -477,27 +497,24 @@ cdef Memory lay_out_memory(const Shape* shape, Arena* arena) noexcept nogil:
 
 
 cdef Py_ssize_t fill(
-    const Shape* shape, Memory* memory, const void* X, const double* means,
+    const Shape* shape, const Form* form, Memory* memory, const void* X, const double* means,
     const double* precisions, const double* log_weights, const double* log_dets,
     double most_terms,
 ) noexcept nogil:
     """Natural parameters of components about the centre; return how many are narrow."""
-    cdef Py_ssize_t d = shape.d, p = shape.p - 1, width = p - d, n_narrow = 0, k
+    cdef Py_ssize_t d = shape.d, n_narrow = 0, k
     cdef double* offset = memory.offset
     cdef double quadratic = 0.0, normaliser = d * log(2.0 * M_PI)
     locate(X, shape.itemsize, shape.slabs.n, d, memory.centre, memory.spread)
     for k in range(shape.K):
-        if shape.features == PRODUCTS:
-            memory.terms[k] = pack(
-                means + k * d, precisions + k * d * d, memory.centre, memory.spread, d,
-                memory.shift, memory.natural + k * p, &quadratic)
-            offset[k] = log_weights[k] - 0.5 * (quadratic + log_dets[k] + normaliser)
-        else:
-            memory.terms[k] = pack_variances(
-                means + k * d, precisions + k * width, memory.centre, memory.spread, d, width,
-                memory.shift, memory.natural + k * p, &quadratic)
+        memory.terms[k] = pack(
+            form, means + k * d, precisions + k * form.size, memory.centre, memory.spread,
+            memory.shift, memory.natural + k * form.p, &quadratic)
+        if form.width:
             offset[k] = log_weights[k] - 0.5 * (log_dets[k] + normaliser)
             offset[k] -= 0.5 * quadratic
+        else:
+            offset[k] = log_weights[k] - 0.5 * (quadratic + log_dets[k] + normaliser)
         n_narrow += not memory.terms[k] < most_terms
     return n_narrow
 
@@ -571,7 +588,7 @@ def gaussian_e_step(
     ndarray log_weights,    # IN (K,)
     tuple task,             # IN, OUT: see `_responsibilities.Task`
     double total_weight,    # of all rows
-    double most_terms,      # what `pack` and `pack_variances` may return
+    double most_terms,      # what `pack` may return
     ndarray weight,         # OUT (K,)
     ndarray mean,           # OUT (K, d)
     ndarray scatter,        # OUT shape of precisions, about the means
@@ -583,13 +600,12 @@ def gaussian_e_step(
     more than half of the components.
     """
     cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0), k, n_narrow = 0
-    cdef Py_ssize_t size = extent(precisions, 1)
-    cdef int type = real_type(X), features = SQUARES if size == d else SQUARE_SUM
-    if PyArray_NDIM(precisions) == 3:
-        size, features = d * d, PRODUCTS
+    cdef Form form = form_of(precisions, d)
+    cdef Py_ssize_t size = form.size, p = form.p
+    cdef int type = real_type(X), features = SQUARES if form.width == d else SQUARE_SUM
+    if form.width == 0:
+        features = PRODUCTS
         require(extent(factors, 0) == K, "matrices come with their factors")
-    elif features == SQUARE_SUM:
-        require(size == 1, "there is a precision for each column, or one")
     cdef const void* x = readable_reals(X, n * d, type)
     cdef const double* m = readable(means, K * d)
     cdef const double* P = readable(precisions, K * size)
@@ -601,8 +617,6 @@ def gaussian_e_step(
     cdef double* new_mean = writable(mean, K * d)
     cdef double* S = writable(scatter, K * size)
     cdef Shape shape = shape_of(n, d, 0, K, features, real_size(X), n_threads)
-    cdef Py_ssize_t p = shape.p - 1, width = p - d
-    cdef bint has_matrices = features == PRODUCTS
     cdef Arena arena = counting_arena()
     lay_out_memory(&shape, &arena)
     cdef void* scratch = allocate(&arena)
@@ -614,7 +628,7 @@ def gaussian_e_step(
     cdef Centred narrow
     cdef double log_likelihood
     try:
-        n_narrow = fill(&shape, &memory, x, m, P, log_weight, log_det, most_terms)
+        n_narrow = fill(&shape, &form, &memory, x, m, P, log_weight, log_det, most_terms)
         if 2 * n_narrow > K:
             return NAN
         if n_narrow > 0:
@@ -635,14 +649,9 @@ def gaussian_e_step(
                 about = m + k * d
                 if memory.terms[k] < most_terms:
                     about = memory.centre
-                if has_matrices:
-                    unpack(w[k], totals + k * p, about, 1.0 / total_weight, d,
-                           new_mean + k * d, S + k * size)
-                    w[k] /= total_weight
-                else:
-                    unpack_variances(w[k], totals + k * p, about, 1.0 / total_weight, d,
-                                     width, memory.shift, new_mean + k * d, S + k * size)
-                    w[k] *= 1.0 / total_weight
+                unpack(&form, w[k], totals + k * p, about, 1.0 / total_weight, memory.shift,
+                       new_mean + k * d, S + k * size)
+                w[k] = w[k] * (1.0 / total_weight) if form.width else w[k] / total_weight
     finally:
         free(scratch)
         free(of_narrow)
@@ -663,33 +672,25 @@ def natural_form(
 ):
     """Natural parameters about the centre of rows; return the largest of `pack`'s terms."""
     cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0), k
-    cdef bint has_matrices = PyArray_NDIM(precisions) == 3
-    cdef Py_ssize_t width = extent(precisions, 1), size = d * d if has_matrices else width
-    cdef Py_ssize_t p = d + (d * (d + 1) // 2 if has_matrices else width)
-    cdef bint is_shared = has_matrices and extent(precisions, 0) == 1
-    require(n > 0 and d > 0 and (width == d or width == 1), "rows; precisions of columns, or one")
+    cdef Form form = form_of(precisions, d)
+    cdef Py_ssize_t M = 1 if form.width == 0 and extent(precisions, 0) == 1 else K
+    require(n > 0 and d > 0, "rows and columns")
     cdef const void* x = readable_reals(X, n * d, real_type(X))
     cdef size_t itemsize = real_size(X)
     cdef const double* m = readable(means, K * d)
-    cdef const double* P = readable(precisions, size if is_shared else K * size)
+    cdef const double* P = readable(precisions, M * form.size)
     cdef double* c = writable(centre, d)
-    cdef double* eta = writable(natural, K * p)
+    cdef double* eta = writable(natural, K * form.p)
     cdef double* constant = writable(offset, K)
-    cdef Py_ssize_t M = 1 if is_shared else K
     cdef const double* log_det = optional_readable(log_dets, M)
     cdef double* spread = allocate_doubles(2 * d)
     cdef double terms = 0.0, quadratic = 0.0, normaliser = d * log(2.0 * M_PI)
     with nogil:
         locate(x, itemsize, n, d, c, spread)
         for k in range(K):
-            if has_matrices:
-                terms = max(terms, pack(
-                    m + k * d, P if is_shared else P + k * size, c, spread, d, spread + d,
-                    eta + k * p, &quadratic))
-            else:
-                terms = max(terms, pack_variances(
-                    m + k * d, P + k * width, c, spread, d, width, spread + d, eta + k * p,
-                    &quadratic))
+            terms = max(terms, pack(
+                &form, m + k * d, P if M < K else P + k * form.size, c, spread, spread + d,
+                eta + k * form.p, &quadratic))
             constant[k] = 0.0
             if log_det != NULL:
                 constant[k] -= 0.5 * (log_det[k if M == K else 0] + normaliser)
@@ -706,22 +707,16 @@ def moments_about(
     ndarray scatter,        # OUT (K, d, d), or (K, d) or (K, 1) along the axes, about the means
 ):
     """Moments of sums about a centre."""
-    cdef Py_ssize_t d = extent(centre, 0), K = extent(counts, 0), width = extent(scatter, 1), k
-    cdef bint has_matrices = PyArray_NDIM(scatter) == 3
-    cdef Py_ssize_t size = d * d if has_matrices else width
-    cdef Py_ssize_t p = d + (d * (d + 1) // 2 if has_matrices else width)
-    require(width == d or width == 1, "squares are of all columns, or one")
+    cdef Py_ssize_t d = extent(centre, 0), K = extent(counts, 0), k
+    cdef Form form = form_of(scatter, d)
     cdef const double* c = readable(centre, d)
     cdef const double* count = readable(counts, K)
-    cdef const double* sums = readable(totals, K * p)
+    cdef const double* sums = readable(totals, K * form.p)
     cdef double* m = writable(mean, K * d)
-    cdef double* S = writable(scatter, K * size)
+    cdef double* S = writable(scatter, K * form.size)
     cdef double* products = allocate_doubles(d)
     with nogil:
         for k in range(K):
-            if has_matrices:
-                unpack(count[k], sums + k * p, c, 1.0, d, m + k * d, S + k * size)
-            else:
-                unpack_variances(count[k], sums + k * p, c, 1.0, d, width, products, m + k * d,
-                                 S + k * size)
+            unpack(&form, count[k], sums + k * form.p, c, 1.0, products, m + k * d,
+                   S + k * form.size)
         free(products)

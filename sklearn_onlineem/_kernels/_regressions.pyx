@@ -11,7 +11,7 @@ from libc.string cimport memcpy
 from scipy.linalg.cython_blas cimport dtrsm
 from scipy.linalg.cython_lapack cimport dpotrf, dpotrs, dsyev
 
-from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, free, take_doubles
+from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, free, take_doubles, take_each
 from ._arrays cimport extent, fits, ndarray, optional_readable, readable, require, writable
 from ._blas cimport gemm, syrk, trmm
 
@@ -71,17 +71,27 @@ cdef struct Memory:
     double* vector      # (n,)
     double* values      # (n,)
     double* work        # (3 n,)
+    void* all           # to be freed
 
 
 cdef Memory lay_out(Py_ssize_t q, Py_ssize_t p, Arena* arena) noexcept nogil:
     cdef Memory memory
     cdef Py_ssize_t n = q + p
-    memory.xx, memory.factor = take_doubles(arena, q * q), take_doubles(arena, q * q)
-    memory.change, memory.turned = take_doubles(arena, p * q), take_doubles(arena, p * q)
+    take_each(arena, q * q, &memory.xx, &memory.factor)
+    take_each(arena, p * q, &memory.change, &memory.turned)
     memory.contrast = take_doubles(arena, p * n)
-    memory.yy, memory.square = take_doubles(arena, p * p), take_doubles(arena, p * p)
-    memory.vector, memory.values = take_doubles(arena, n), take_doubles(arena, n)
+    take_each(arena, p * p, &memory.yy, &memory.square)
+    take_each(arena, n, &memory.vector, &memory.values)
     memory.work = take_doubles(arena, 3 * n)
+    return memory
+
+
+cdef Memory memory_of(Py_ssize_t q, Py_ssize_t p) except *:
+    cdef Arena arena = counting_arena()
+    lay_out(q, p, &arena)
+    cdef void* all = allocate(&arena)
+    cdef Memory memory = lay_out(q, p, &arena)
+    memory.all = all
     return memory
 
 
@@ -256,10 +266,7 @@ def maximise(
     cdef Moments z = moments_of(moments, r.K, n)
     require(fits(extent(floor, 0), p), "variances of each output")
     cdef const double* added = optional_readable(floor, p)
-    cdef Arena arena = counting_arena()
-    lay_out(q, p, &arena)
-    cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(q, p, &arena)
+    cdef Memory memory = memory_of(q, p)
     with nogil:
         for _k in range(r.K):
             if learns_matrix and q > 0:
@@ -273,7 +280,7 @@ def maximise(
                 residual(&z, q, p, r.B, r.c, &memory)
                 learn_covariance(&z, q, p, added, &memory, r.S)
             take_next(&r, &z, n)
-        free(scratch)
+        free(memory.all)
 
 
 def expected_moments(
@@ -346,10 +353,7 @@ def kl_divergences(
     require(other.K == r.K and other.p == p and other.q == q, "regressions of one shape")
     cdef Moments x = moments_of(inputs, r.K, q), unused = x
     cdef double* out = writable(divergences, r.K)
-    cdef Arena arena = counting_arena()
-    lay_out(q, p, &arena)
-    cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(q, p, &arena)
+    cdef Memory memory = memory_of(q, p)
     cdef double* spread = memory.yy
     cdef double* shift = memory.vector
     cdef double log_ratio, trace
@@ -376,7 +380,7 @@ def kl_divergences(
             out[k] = 0.5 * (trace + x.weight[0] * (log_ratio - p))
             take_next(&r, &x, q)
             take_next(&other, &unused, q)
-        free(scratch)
+        free(memory.all)
 
 
 cdef enum:
@@ -479,10 +483,7 @@ def unit_score(
     cdef const double* centre = readable(origin, q)
     cdef const double* inverse = optional_readable(inverse_root, q * q)
     cdef double* out = writable(score, extent(score, 0))
-    cdef Arena arena = counting_arena()
-    lay_out(q, p, &arena)
-    cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(q, p, &arena)
+    cdef Memory memory = memory_of(q, p)
     cdef double* shift = memory.vector
     cdef double* yy = memory.yy
     cdef double one = 1.0, entry
@@ -523,7 +524,7 @@ def unit_score(
                         entry *= yy[i * p + j] + yy[j * p + i]
                         out[e] = out[e] + entry if n_noise == 1 else entry
                         e += n_noise > 1
-        free(scratch)
+        free(memory.all)
 
 
 def move(
@@ -547,10 +548,7 @@ def move(
     cdef const double* centre = readable(origin, q)
     cdef const double* inverse = optional_readable(inverse_root, q * q)
     cdef const double* along = readable(v, extent(v, 0))
-    cdef Arena arena = counting_arena()
-    lay_out(q, p, &arena)
-    cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(q, p, &arena)
+    cdef Memory memory = memory_of(q, p)
     cdef double* columns = memory.contrast
     cdef double* W = memory.yy
     cdef double entry, largest = 0.0
@@ -591,5 +589,5 @@ def move(
             for i in range(p):
                 for j in range(i):
                     r.S[i * p + j] = r.S[j * p + i]
-        free(scratch)
+        free(memory.all)
     return largest

@@ -540,6 +540,16 @@ cdef inline bint consider(Choice* choice, Py_ssize_t i, double log_weight) noexc
     return choice.below > choice.uniform
 
 
+cdef Py_ssize_t choose_state(const Tables* of, const Run* run, Choice choice) noexcept nogil:
+    """A state with log weights `after`."""
+    cdef double total = log_sum(run.after, of.K)
+    cdef Py_ssize_t k
+    for k in range(of.K):
+        if consider(&choice, k, run.after[k] - total):
+            break
+    return choice.chosen
+
+
 cdef Py_ssize_t choose_rows(
     Py_ssize_t t, Py_ssize_t k, const double* log_table, double first, double total,
     const Tables* of, Run* run, Choice choice,
@@ -565,7 +575,6 @@ cdef void trace(
     cdef Py_ssize_t K = of.K, T = run.T, t = T - 1, k, n, later = -1, last
     cdef bint is_open
     cdef Choice choice
-    cdef double total
     while True:
         is_open = later < 0 and of.log_final == NULL
         choice = choice_of(is_best, uniforms[2 * t] if uniforms != NULL else 0.0)
@@ -574,11 +583,7 @@ cdef void trace(
                 run.after[k] = run.state[k]
             else:
                 run.after[k] = run.end[t * K + k] + of.log_moves[k * K + later]
-        total = log_sum(run.after, K)
-        for k in range(K):
-            if consider(&choice, k, run.after[k] - total):
-                break
-        k = choice.chosen
+        k = choose_state(of, run, choice)
         if later >= 0 and not is_best:
             sums.moves[k * K + later] += 1
         choice = choice_of(is_best, uniforms[2 * t + 1] if uniforms != NULL else 0.0)
@@ -610,13 +615,10 @@ cdef void trace(
     choice = choice_of(is_best, uniforms[0] if uniforms != NULL else 0.0)
     for k in range(K):
         run.after[k] = of_first(run.first, k, 0, run) + of.log_moves[k * K + later]
-    total = log_sum(run.after, K)
-    for k in range(K):
-        if consider(&choice, k, run.after[k] - total):
-            break
+    k = choose_state(of, run, choice)
     if not is_best:
-        sums.moves[choice.chosen * K + later] += 1
-        sums.left[choice.chosen * (run.R + 1)] += 1
+        sums.moves[k * K + later] += 1
+        sums.left[k * (run.R + 1)] += 1
 
 
 def viterbi(
