@@ -11,7 +11,9 @@ from libc.string cimport memcpy
 from scipy.linalg.cython_blas cimport dtrsm
 from scipy.linalg.cython_lapack cimport dpotrf, dpotrs, dsyev
 
-from ._arena cimport Arena, allocate, allocate_doubles, counting_arena, free, take_doubles, take_each
+from ._arena cimport (
+    Arena, allocate, allocate_doubles, counting_arena, free, take_doubles, take_each,
+)
 from ._arrays cimport extent, fits, ndarray, optional_readable, readable, require, writable
 from ._blas cimport gemm, syrk, trmm
 
