@@ -531,8 +531,8 @@ def expected_by_tables(
     shared.d, shared.n_whitened = d, extent(whitening, 1)
     require(min(k, d) <= shared.n_whitened <= d,
             "whitened values that depend on the state, at least")
-    shared.offset, shared.whitening = readable(offset, d), readable(whitening, d * shared.n_whitened)
-    shared.Ht, shared.G = readable(Ht, W * W), readable(G, W * W)
+    shared.offset, shared.Ht = readable(offset, d), readable(Ht, W * W)
+    shared.whitening, shared.G = readable(whitening, d * shared.n_whitened), readable(G, W * W)
     shared.start_step = W if start.ndim > 1 else 0
     shared.start = readable(start, W * begins.shape[0] if shared.start_step else W)
     shared.centre = readable(centre, d)
