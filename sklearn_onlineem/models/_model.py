@@ -236,6 +236,24 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
         like : Batch or Statistics, default=None
             As in `own_statistics`.
         """
+        order = self.order_in(reference, like)
+        parameters = self.parameters
+        if not (order == np.arange(len(order))).all():
+            parameters = take(parameters, order)
+        # Parts of components may have another order, too.
+        parameters = self.family.aligned(parameters, reference.parameters)
+        if parameters is self.parameters:
+            return self
+        return replace(self.renumbered(order), parameters=parameters)
+
+    def order_in(self, reference: Self, like: Data | Statistics | None = None) -> Integers:
+        """Return the own component or state that matches the reference's j, for each j.
+
+        Parameters
+        ----------
+        reference, like
+            As in `aligned_to`; ValueError if the model has no states that can be matched.
+        """
         raise ValueError(f"{type(self).__name__} has no states that can be matched.")
 
     def renumbered(self, order: Integers) -> Self:
@@ -327,11 +345,3 @@ def check_order(order, n):
         raise ValueError(
             f"order must have each of the numbers 0 to {n - 1} once, got {order!s:.60}."
         )
-
-
-def numbered(model, order, reference):
-    """Return parameters in this order, and parts of components as in a reference, or the same."""
-    parameters = model.parameters
-    if not (order == np.arange(len(order))).all():
-        parameters = take(parameters, order)
-    return model.family.aligned(parameters, reference.parameters)

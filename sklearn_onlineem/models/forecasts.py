@@ -42,6 +42,21 @@ class NormalForecast(NamedTuple):
         return self.mean + np.multiply.outer(ndtri(levels), np.sqrt(np.maximum(variances, 0.0)))
 
 
+def moments_of_mixture(
+    weights: Floats, means: Floats, covariances: Floats
+) -> tuple[Floats, Floats]:
+    """Return means and covariances of mixtures, of weights (..., K) that add up to 1."""
+    mean = np.einsum("...k,...kd->...d", weights, means)
+    out = room("n_steps", (*mean.shape, mean.shape[-1]))
+    out[...] = 0.0
+    for k in range(weights.shape[-1]):
+        p, between = weights[..., k, None, None], means[..., k, :] - mean
+        # Covariances may be infinite, of states that have no probability, too.
+        squares = covariances[..., k, :, :] + between[..., None] * between[..., None, :]
+        out += np.multiply(p, squares, out=np.zeros_like(squares), where=p > 0.0)
+    return mean, out
+
+
 @dataclass(frozen=True)
 class MixtureForecast:
     r"""Rows of a mixture of the states of a chain, with the probabilities that these have.
@@ -79,17 +94,10 @@ class MixtureForecast:
     def covariance(self) -> Floats:
         """Covariances, of shape (..., n_features, n_features)."""
         require(self.family, ColumnDistributions)
-        means = self.family.means(self.parameters)
-        deviations = means - (self.probabilities @ means)[..., None, :]
-        shape = *self.probabilities.shape[:-1], means.shape[1], means.shape[1]
-        out = room("n_steps", shape)
-        out[...] = 0.0
-        for k, within in enumerate(self.family.covariances(self.parameters)):
-            p, between = self.probabilities[..., k, None, None], deviations[..., k, :]
-            # Covariances may be infinite, of states that have no probability, too.
-            squares = within + between[..., None] * between[..., None, :]
-            out += np.multiply(p, squares, out=np.zeros_like(squares), where=p > 0.0)
-        return out
+        means, covariances = (
+            f(self.parameters) for f in (self.family.means, self.family.covariances)
+        )
+        return moments_of_mixture(self.probabilities, means, covariances)[1]
 
     def quantiles(self, levels: Floats) -> Floats:
         """Return quantiles of each column, of shape (n_levels, ..., n_features).

@@ -67,7 +67,7 @@ from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 from sklearn_onlineem.models.kalman.regression import Regression
 from sklearn_onlineem.models.live_filters import MomentFilter, RegressionFilter, StateFilter
 from sklearn_onlineem.models.mixtures.conditional import conditional
-from sklearn_onlineem.models.mixtures.mixture import MixtureStatistics
+from sklearn_onlineem.models.mixtures.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.models.topics.inference import LocalGibbs, MaximumAPosteriori
 from sklearn_onlineem.models.topics.latent_dirichlet import LatentDirichletModel, TopicStatistics
 from sklearn_onlineem.persistence import load, save, trusted_types
@@ -267,7 +267,7 @@ def chain_objects(model, data, evidence):
 
 
 def conditional_objects(model, data, evidence):
-    if not (hasattr(model, "order_in") and isinstance(model.family, Gaussian)):
+    if not (isinstance(model, MixtureModel) and isinstance(model.family, Gaussian)):
         return [], {}
     X = data.X.copy()
     X[::2, 0], X[1, :] = np.nan, np.nan
@@ -347,7 +347,7 @@ def topic_objects(model, data, evidence):
 
 
 def mixture_objects(model, data, evidence):
-    if not hasattr(model, "order_in"):
+    if not isinstance(model, MixtureModel):
         return [], {}
     values = {"model": model, "chain.collapsed": True}
     hyperparameters = COLLAPSED.get(name_of(model.family))

@@ -24,7 +24,7 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._e_step import log_of
 from sklearn_onlineem.families.capabilities import PosteriorMeans, require
 from sklearn_onlineem.families.parts import Part
-from sklearn_onlineem.models._model import Model, check_order, divergences, matching, numbered
+from sklearn_onlineem.models._model import Model, check_order, divergences, matching
 from sklearn_onlineem.models.capabilities import Reinitialises, RowLikelihoods, SplitMergeStep
 from sklearn_onlineem.models.coordinates import FAMILY_NODE, Coordinates, shares_node
 from sklearn_onlineem.models.fixed import Fixed
@@ -406,18 +406,12 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             transitions, emissions, emitted,
         )  # fmt: skip
 
-    def aligned_to(
-        self, reference: HiddenMarkovModel, like: Lengths | None = None
-    ) -> HiddenMarkovModel:
+    def order_in(self, reference: HiddenMarkovModel, like: Lengths | None = None) -> Integers:
         # States are matched by how often they emit, and what; transitions follow.
         models = self, reference
         occupancy, reference_occupancy = (model._occupancies(like)[1] for model in models)
         ends = (model.termination.final(model.transmat) > 0.0 for model in models)
-        order = matching(occupancy, reference_occupancy, divergences(self, reference), *ends)
-        parameters = numbered(self, order, reference)
-        if parameters is self.parameters:
-            return self
-        return replace(self.renumbered(order), parameters=parameters)
+        return matching(occupancy, reference_occupancy, divergences(self, reference), *ends)
 
     def renumbered(self, order: Integers) -> Self:
         if self._is_partial:

@@ -12,7 +12,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.sequences import SequencesWithInputs
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.linear_gaussian import joined
-from sklearn_onlineem.models.forecasts import mixture_quantiles
+from sklearn_onlineem.models.forecasts import mixture_quantiles, moments_of_mixture
 from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
 
 # Values of lags that are followed, each with its probability; how many are drawn where there would
@@ -51,7 +51,7 @@ class RegressionForecast:
     @property
     def covariance(self) -> Floats:
         """Covariances, of shape (n_sequences, n_steps, n_features, n_features)."""
-        return _mixed(self.probabilities, self.means, self.covariances)[1]
+        return moments_of_mixture(self.probabilities, self.means, self.covariances)[1]
 
     def quantiles(self, levels: Floats) -> Floats:
         """Return quantiles of each column, of shape (n_levels, n_sequences, n_steps, n_features).
@@ -166,7 +166,7 @@ class LaggedRows:
         lagged, known = np.split(model.parameters.matrix, [n_lagged], axis=2)
         moves = model.termination.transitions(model.transmat)
         before = _shares(self.rests[:, :1] * moves, axis=0).T
-        of_new = _mixed(before, self.means[:, 0], self.spreads[:, 0])
+        of_new = moments_of_mixture(before, self.means[:, 0], self.spreads[:, 0])
         begins = (self.rests[:, 0] @ moves)[:, None] * model.table_of_durations
         rests = np.stack([self.rests[:, 1:], begins], axis=-1)
         # What goes on, and what begins.
@@ -175,7 +175,7 @@ class LaggedRows:
             np.stack([a, np.broadcast_to(b[:, None], a.shape)], axis=2)
             for a, b in zip(old, of_new, strict=True)
         )
-        means, spreads = _mixed(_shares(rests), *pairs)
+        means, spreads = moments_of_mixture(_shares(rests), *pairs)
         rests = rests.sum(axis=-1)
         if not rests.any():
             raise ValueError("a sequence surely ends before the last of the rows to come.")
@@ -184,7 +184,7 @@ class LaggedRows:
         rows += (known @ x + model.parameters.offset)[:, None]
         across = lagged[:, None] @ spreads
         noise = across @ lagged.mT[:, None] + model.parameters.covariance[:, None]
-        found = rests.sum(axis=1), *_mixed(_shares(rests), rows, noise)
+        found = rests.sum(axis=1), *moments_of_mixture(_shares(rests), rows, noise)
         if seen is not None and not np.isnan(seen).any():
             rows, noise, across = np.broadcast_to(seen, rows.shape), 0.0 * noise, 0.0 * across
         joint = joined(noise, across.mT, spreads)
@@ -240,7 +240,7 @@ class LaggedValues:
             strict=True,
         )
         found = (
-            of_state.sum(axis=1), *_mixed(_shares(of_state), means, within),
+            of_state.sum(axis=1), *moments_of_mixture(_shares(of_state), means, within),
             _stacked([np.einsum("kh,khv->v", of_state, column) for column in chances]),
             np.array([(column[0], d) for column, d in zip(values, distances, strict=True)]),
         )  # fmt: skip
@@ -318,13 +318,3 @@ def _shares(weights, axis=-1):
     """Return weights that add up to 1; any do where all are 0."""
     weights = weights + np.finfo(float).tiny
     return weights / weights.sum(axis=axis, keepdims=True)
-
-
-def _mixed(weights, means, covariances):
-    """Return means and covariances of mixtures, of weights (..., K) that add up to 1."""
-    shape = weights.shape[:-1]
-    means = np.broadcast_to(means, (*shape, *means.shape[-2:]))
-    mean = np.einsum("...k,...kd->...d", weights, means)
-    deviation = means - mean[..., None, :]
-    squares = covariances + deviation[..., :, None] * deviation[..., None, :]
-    return mean, np.einsum("...k,...kij->...ij", weights, squares)

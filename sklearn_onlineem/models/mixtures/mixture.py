@@ -31,7 +31,7 @@ from sklearn_onlineem.families.capabilities import (
     require,
 )
 from sklearn_onlineem.families.parts import Part
-from sklearn_onlineem.models._model import Model, check_order, divergences, matching, numbered
+from sklearn_onlineem.models._model import Model, check_order, divergences, matching
 from sklearn_onlineem.models.capabilities import (
     Chain,
     ComponentUpdates,
@@ -422,22 +422,8 @@ class MixtureModel(
         divergences = self.family.kl_divergence(vars(self)["parameters"], vars(other)["parameters"])
         return max(0.0, joint_divergence(self.weights, other.weights, divergences))
 
-    def order_in(self, reference: MixtureModel) -> Integers:
-        """Return the own component that matches the reference's component j, for each j.
-
-        Parameters
-        ----------
-        reference : MixtureModel
-            With as many components of the same family.
-        """
+    def order_in(self, reference: MixtureModel, like: Rows | None = None) -> Integers:
         return matching(self.weights, reference.weights, divergences(self, reference))
-
-    def aligned_to(self, reference: MixtureModel, like: Rows | None = None) -> MixtureModel:
-        order = self.order_in(reference)
-        parameters = numbered(self, order, reference)
-        if parameters is self.parameters:
-            return self
-        return replace(self.renumbered(order), parameters=parameters)
 
     def renumbered(self, order: Integers) -> MixtureModel:
         self._check_all_learnt("renumbering moves")
