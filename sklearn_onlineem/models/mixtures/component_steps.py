@@ -100,34 +100,29 @@ class ComponentSteps:
 
     def refresh(self, k):
         """Update component k and its weight; return its divergence from the old one, in nats."""
-        count = sum(chunk.share(k, self._weights[k]) for chunk in self._chunks)
-        weight, scale = self._reweighted(k, count / self._data.total_weight)
-        old, old_weight, family = self._components[k], self._weights[k], self._whole.family
+        weights, family, old = self._weights, self._whole.family, self._components[k]
+        count = sum(chunk.share(k, weights[k]) for chunk in self._chunks)
+        before = weights[k] / weights.sum()
+        weights[k] = self._reweighted(k, count / self._data.total_weight)
+        weight = weights[k] / weights.sum()
         if weight > 0.0:
             self._components[k] = self._maximiser(k)
-        self._weights *= scale
-        self._weights[k] = weight
         for chunk in self._chunks:
-            chunk.replace(family, self._components[k], k, self._weights, scale)
+            chunk.replace(family, self._components[k], k, weights)
         moved = float(family.kl_divergence(self._components[k], old)[0])
-        coins = rel_entr([weight, 1.0 - weight], [old_weight, 1.0 - old_weight]).sum()
+        coins = rel_entr([weight, 1.0 - weight], [before, 1.0 - before]).sum()
         return max(0.0, coins + weight * moved)
 
     def _reweighted(self, k, count):
-        """Return the new weight of a component, and the factor of the other weights."""
+        """Return the new weight of a component beside those of the others, which stay."""
         weights, excess = self._weights, self._excess
         others = np.arange(len(weights)) != k
-        mass = weights[others].sum()
-        if not mass > 0.0:
-            return 1.0, 1.0
-        own = count + excess[k]
+        mass, own = weights[others].sum(), count + excess[k]
         # The prior of empty components is ignored.
         rest = 1.0 - count + excess[others & (weights > 0.0)].sum()
-        if not own > 0.0:
-            return 0.0, 1.0 / mass
-        if not rest > 0.0:
-            return weights[k], 1.0
-        return own / (own + rest), rest / (own + rest) / mass
+        if not mass > 0.0 or (own > 0.0 and not rest > 0.0):
+            return weights[k]
+        return mass * own / rest if own > 0.0 else 0.0
 
     def _maximiser(self, k):
         family, old, total = self._whole.family, self._components[k], self._data.total_weight
@@ -146,6 +141,7 @@ class _Chunk:
 
     def __init__(self, rows):
         self._rows, self._labels = rows, rows.labels
+        self._unit, self._total, self._joint = np.empty((3, len(rows)))
 
     def take(self, family, parameters):
         log_density = log_density_of(family, parameters, self._rows)
@@ -160,8 +156,6 @@ class _Chunk:
 
     def sum_up(self, weights):
         """Compute all sums; return the log-likelihood."""
-        n = len(self._rows)
-        self._unit, self._total, self._joint = np.empty(n), np.empty(n), np.empty(n)
         self._sum_rows(slice(None), weights)
         log_likelihood = self._unit + log_of(self._total)
         weight = self._rows.sample_weight
@@ -207,13 +201,12 @@ class _Chunk:
         shares = self._shares[:, None].astype(self._rows.dtype)
         return statistics_of(family, parameters, self._rows, shares)
 
-    def replace(self, family, parameters, k, weights, scale):
-        """Replace a component, where `scale` multiplies the weights of the others."""
-        rows, total = self._rows, self._total
-        self._log_density[k] = log_density_of(family, parameters, rows)[:, 0]
+    def replace(self, family, parameters, k, weights):
+        """Replace a component, which has another weight."""
+        total = self._total
+        self._log_density[k] = log_density_of(family, parameters, self._rows)[:, 0]
         self._keep_labels(k)
         total -= self._joint
-        total *= scale
         self._join(k, weights[k])
         total += self._joint
         changed = (total < 1.0 / _LARGEST_CHANGE) | (total > _LARGEST_CHANGE)

@@ -338,10 +338,8 @@ class MixtureModel(
         data : Rows
             Observations; labels are ignored.
         """
-        out = np.empty(len(data), dtype=np.intp)
-        for start, responsibilities in self.posterior_blocks(data, np.empty(len(data))):
-            out[start : start + len(responsibilities)] = responsibilities.argmax(axis=1)
-        return out
+        blocks = self.posterior_blocks(data, np.empty(len(data)))
+        return np.concatenate([block.argmax(axis=1) for _, block in blocks])
 
     def completed(self, data: Rows) -> Floats:
         """Return the rows with missing values replaced by their expectations, (n_rows, n_features).

@@ -134,14 +134,12 @@ class Operations(ABC):
             Probabilities of operations and, last, of the end.
         """
         substitutions, deletions, insertions = self.tables(np.maximum(vector, _FLOOR))
-        from_any = self._over_sources(substitutions)
-        is_full = len(deletions) > 1
-        to_nothing = deletions.sum() if is_full else deletions[0] * self.n_symbols
+        if len(deletions) > 1:
+            from_any, to_nothing = substitutions.sum(axis=0), deletions.sum()
+        else:
+            n = self.n_symbols
+            from_any, to_nothing = substitutions @ [1.0, n - 1.0], n * deletions[0]
         return np.log(from_any + insertions), np.log1p(-to_nothing)
-
-    @abstractmethod
-    def _over_sources(self, substitutions):
-        """Return sums over the symbols a of p(a -> b)."""
 
 
 @dataclass(frozen=True)
@@ -172,10 +170,6 @@ class TiedOperations(Operations):
         match, mismatch, delete, insert, _ = vector / self.n_symbols
         substitutions = np.array([[match, mismatch / (self.n_symbols - 1)]])
         return substitutions, np.array([delete]), np.array([insert])
-
-    def _over_sources(self, substitutions):
-        match, mismatch = substitutions[0]
-        return np.array([match + (self.n_symbols - 1) * mismatch])
 
     def results(self, n_pairs: int) -> tuple[Floats, Floats]:
         return np.empty((n_pairs, 4)), np.empty(0)
@@ -220,9 +214,6 @@ class FullOperations(Operations):
         B = self.n_symbols
         substitutions = vector[: B * B].reshape(B, B)
         return substitutions, vector[B * B : B * B + B], vector[B * B + B : -1]
-
-    def _over_sources(self, substitutions):
-        return substitutions.sum(axis=0)
 
     def results(self, n_pairs: int) -> tuple[Floats, Floats]:
         return np.empty((0, 4)), np.empty(self.n_probabilities - 1)
