@@ -171,10 +171,7 @@ class StateFilter(_LiveFilter):
         """
         row = self._coded(row) if self._categories else row
         X = _as_row(row, self._n_features)
-        data = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, self._end)
-        if are_ready(X, X.shape[1]):
-            data.__dict__["observed"] = None
-        return self._after(data, X)
+        return self._after(Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, self._end), X)
 
     def _after(self, data, X):
         """Take the next row X, in data, and return the new distribution."""
@@ -267,9 +264,8 @@ class RegressionFilter(StateFilter):
             As in `MomentFilter.update`.
         """
         X, q = _as_row(row, self._n_features), self._model.family.n_inputs
-        past, known = lagged(X, _ONE_ROW, self._n_lags, self._last), np.empty((1, 0))
-        if inputs is not None or self._n_inputs:
-            known = _known_inputs(inputs, self._n_inputs)
+        past = lagged(X, _ONE_ROW, self._n_lags, self._last)
+        known = _known_inputs(inputs, self._n_inputs)
         rows = Rows.unchecked(np.hstack([past, known, X]))
         data = Sequences.unchecked(rows, _ONE_ROW, self._end)
         is_missing = self._n_lags and (self._lagged is not None or np.isnan(X).any())

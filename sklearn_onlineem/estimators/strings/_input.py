@@ -18,8 +18,9 @@ from sklearn_onlineem.estimators.validation import (
     frame_of,
 )
 
-# They have lengths and can be iterated, but have no order, or yield numbers instead of symbols.
-_NO_SEQUENCES = (Mapping, Set, bytes, bytearray, memoryview)
+# They have lengths and can be iterated, but have no order, or yield numbers instead of symbols, or
+# symbols instead of words.
+_NO_SEQUENCES = (str, Mapping, Set, bytes, bytearray, memoryview)
 _WORD = "a string or a sequence of hashable symbols as"
 
 
@@ -78,8 +79,6 @@ def pairs_of(X):
     """Return the sources and targets of a list of pairs, two lists of words."""
     if (frame := frame_of(X)) is not None:
         X = frame.to_numpy()
-    if isinstance(X, str):
-        raise _unlike("a list of pairs (source, target) as X", X)
     entries = entries_of(X, "a list of pairs (source, target) as X")
     if not entries:
         raise ValueError("X is empty: at least one pair (source, target) is needed.")
@@ -105,12 +104,8 @@ def strings_of(sequences, name):
     `name` is the name of a word in messages, with ``{}`` for its number. A copy is needed as
     collections of users may change, or claim a wrong length.
     """
-    if isinstance(sequences, str):
-        raise _unlike("a list of strings, or of sequences of symbols", sequences)
     words = entries_of(sequences, "a list of strings, or of sequences of symbols")
     for i, entry in enumerate(words):
-        if type(entry) is str:
-            continue
         if isinstance(entry, str):
             words[i] = str.__str__(entry)
         else:

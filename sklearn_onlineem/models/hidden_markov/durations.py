@@ -365,9 +365,7 @@ class NegativeBinomialDurations(SegmentDurations):
         def at(log_shape):
             """Return the best tables of shapes, and derivatives by the logarithms of these."""
             shape = np.exp(log_shape)[:, None]
-            base, slope = np.zeros_like(counts), np.zeros_like(counts)
-            np.cumsum(np.log((shape + i) / (1.0 + i)), axis=1, out=base[:, 1:])
-            np.cumsum(shape / (shape + i), axis=1, out=slope[:, 1:])
+            base, slope = _sums(np.log((shape + i) / (1.0 + i))), _sums(shape / (shape + i))
             table, expected = _tilted(base, counts, running, tilts)
             return table, (((counts - expected) * slope).sum(axis=1)) / counts.sum(axis=1)
 

@@ -45,6 +45,7 @@ from sklearn_onlineem.statistics import Statistics, combine
 _LONG = LengthDistribution((np.array([1000]), np.ones(1)))
 # Log densities of a chunk fit in a cache; a thread takes some milliseconds for it.
 _CHUNK_VALUES = 1 << 19
+_TINY = float(np.finfo(np.float64).tiny)
 # Of chains, with durations or without.
 _FIELDS = frozenset({"start", "transmat", "parameters", "table"})
 
@@ -276,9 +277,11 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     def _statistics_of(self, data, moves, states, offsets, emissions):
         """Return statistics from moves, emissions, and states that begin and end at offsets."""
         starts = states[offsets[int(data.before is not None) : -1]]
+        # Mostly there is one, which takes longer to add up.
+        is_one = len(starts) == 1
+        starts = starts[0].astype(np.float64) if is_one else starts.sum(axis=0, dtype=np.float64)
         if self.transmat.shape[1] > self.n_components:
             moves = np.column_stack([moves, states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)])
-        starts = np.add.reduce(starts, axis=0, dtype=np.float64)
         return HiddenMarkovStatistics(starts, moves, emissions)
 
     def _sums_of_long(self, data, n_threads, rng, log_likelihoods):
@@ -711,7 +714,7 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
 def _moves_into(posterior, before, chain):
     """Return p(h_0, h_1 | v) of a sequence that continues, from the posterior of h_1, (K, K)."""
     _, first, transmat, _ = chain
-    return before[:, None] * transmat * (posterior / np.maximum(first, np.finfo(np.float64).tiny))
+    return before[:, None] * transmat * (posterior / np.maximum(first, _TINY))
 
 
 def _in_logs(log_densities, first, transmat, final):
