@@ -16,6 +16,7 @@ from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import PowerDecay
 from sklearn_onlineem.em.solvers import Auto, Online
+from sklearn_onlineem.em.stages.base import Stream
 from sklearn_onlineem.em.stages.opening import FirstRows, Opening
 from sklearn_onlineem.em.stages.outliers import SkipOutliers, far_away
 from sklearn_onlineem.em.state import State
@@ -59,7 +60,8 @@ class StreamStarts:
         Without a state the first one is a start, or that of a given model; there is none before.
         """
         estimator, solver, made = self.estimator, self.estimator._solver(), []
-        opening, rest = solver.stage(Opening) or Opening(0), data
+        own, rest = solver.stage(Opening), data
+        opening = own or Opening(0)
         if progress.state is None:
             progress.state, rest = self._begin(solver, opening, data)
             if progress.state.step is not None:
@@ -69,7 +71,12 @@ class StreamStarts:
             before, self.learnt = progress.state, None
             part, rest = opening.cut(before.carry.get(Opening.name), rest)
             self.rest = rest
-            state = solver.step(before, part, schedule_of(estimator, before), self)
+            learn = solver.stream(before)
+            stream = Stream(schedule_of(estimator, before), solver.draws, self)
+            if own and Opening.name in before.carry:
+                state = opening.step(learn, before, part, stream)
+            else:
+                state = before.after(learn(before, part, stream), part.n_rows)
             made.append((before, state, part if self.learnt is None else self.learnt))
             progress.take(state)
         return made

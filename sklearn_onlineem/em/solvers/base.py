@@ -15,7 +15,7 @@ from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.schedules import RateSchedule, rate_of
 from sklearn_onlineem.em.settings import Settings
-from sklearn_onlineem.em.stages.base import Inner, Stage, Stream
+from sklearn_onlineem.em.stages.base import Inner, Stage
 from sklearn_onlineem.em.stages.levels import FollowLevels
 from sklearn_onlineem.em.stages.memories import Remember
 from sklearn_onlineem.em.stages.opening import Opening
@@ -76,7 +76,7 @@ class Average(Carry):
 
 
 class Solver(Settings, ABC):
-    """Base of the solvers: `start` and `step` learn from a stream, `passes` from data in memory.
+    """Base of the solvers: `start` and `stream` learn from a stream, `passes` from data in memory.
 
     A solver is a frozen value of settings. Each step replaces a `State`, in whose `carry` stages of
     the stream, and the solver, keep what they remember.
@@ -178,25 +178,11 @@ class Solver(Settings, ABC):
         update.model = update.model.m_step(combine([(1.0, evidence), *pseudo, *prior]))
         return update
 
-    def step(
-        self, state: State, batch: Batch, schedule: RateSchedule, starts: object = None
-    ) -> State:
-        """Return the state after the next batch of a stream.
-
-        Parameters
-        ----------
-        state, batch : State, Batch
-            The present one, and data in the form that the model takes.
-        schedule, starts : callable t -> eta, object
-            See `Stream`.
-        """
-        learn, stream = self.stream(state), Stream(schedule, self.draws, starts)
-        if Opening.name in state.carry and (opening := self.stage(Opening)):
-            return opening.step(learn, state, batch, stream)
-        return state.after(learn(state, batch, stream), batch.n_rows)
-
     def stream(self, state: State) -> Inner:
         """Return the step of a stream: the stages that take part, around that of the solver.
+
+        `State.after` makes the next state of the update that it returns. `Opening` is not among
+        these stages: it may replace the state.
 
         Parameters
         ----------
