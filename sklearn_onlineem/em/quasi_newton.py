@@ -196,12 +196,17 @@ class QuasiNewton:
 
     def _longer_step(self, here, evaluate):
         coordinates = here.coordinates
-        gradient = coordinates.unit_score(coordinates.score(here.statistics))
-        direction = self._direction(here, gradient)
-        slope = float(np.vdot(gradient, direction))
+        gradient = coordinates.unit_score(coordinates.score(here.statistics)).ravel()
+        if self._last is not None and self._last[0] is here:
+            _, step, before = self._last
+            change = before - gradient
+            if step.dot(change) > 1e-8 * math.sqrt(step.dot(step) * change.dot(change)):
+                self.pairs.append((step, change))
+        direction = self.product(gradient, coordinates)
+        slope = float(gradient.dot(direction))
         if slope <= _ROUNDING * abs(here.objective):
             return None
-        step = coordinates.direction(direction)
+        step = coordinates.direction(direction.reshape(coordinates.shape))
         size = coordinates.size(step)
         length = min(1.0, _LONGEST / size) if size > 0.0 else 1.0
         for _ in range(_TRIALS):
@@ -212,20 +217,10 @@ class QuasiNewton:
                 # There is no such model.
                 gain = -np.inf
             if gain >= _SUFFICIENT * length * slope:
-                self._last = there, length * direction.ravel(), gradient.ravel()
+                self._last = there, length * direction, gradient
                 return there, 0.5 * slope
             length *= _SHORTER
         return None
-
-    def _direction(self, here, gradient):
-        """Return the inverse of the observed information times the gradient, by the pairs."""
-        direction = gradient.flatten()
-        if self._last is not None and self._last[0] is here:
-            _, step, before = self._last
-            change = before - direction
-            if step.dot(change) > 1e-8 * math.sqrt(step.dot(step) * change.dot(change)):
-                self.pairs.append((step, change))
-        return self.product(direction, here.coordinates).reshape(gradient.shape)
 
     def product(self, x: Floats, coordinates: Coordinates) -> Floats:
         """Return the inverse of the observed information times a vector (n,), by the pairs.

@@ -25,7 +25,6 @@ from sklearn_onlineem.em.stages.sample import Challenge
 from sklearn_onlineem.em.state import Carry, State, Update
 from sklearn_onlineem.em.step import Exact, Inertia, batch_step, online_step
 from sklearn_onlineem.em.stopping import StoppingRule
-from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine, pooled
 
 # More observations are shuffled by so many runs of so many neighbours: 16 kB a run of 16 columns is
@@ -126,17 +125,9 @@ class Solver(Settings, ABC):
         """
         return next((one for one in self.stream_stages() if isinstance(one, kind)), None)
 
-    def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
-        """Return the pseudo-statistics of a prior for the solver's estimate.
-
-        Parameters
-        ----------
-        model : Model
-            Of the step.
-        prior : Statistics or None
-            Pseudo-statistics that lead to the mode of the posterior.
-        """
-        return prior
+    def _prior_of(self, state):
+        """Return the prior of a state as pseudo-statistics for the solver's estimate, or None."""
+        return state.prior
 
     def check(self, state: State) -> None:
         """Raise ValueError if the solver cannot learn a stream of a state's model.
@@ -165,7 +156,7 @@ class Solver(Settings, ABC):
         model, rng = state.model, state.rng() if state.model.draws else None
         pseudo, prior = (
             [] if term is None else [(1.0 / data.total_weight, term)]
-            for term in (pseudo_statistics, self.prior_of(model, state.prior))
+            for term in (pseudo_statistics, self._prior_of(state))
         )
         for _ in range(n_passes - 1):
             model, _ = batch_step(model, data, pseudo + prior, rng)
