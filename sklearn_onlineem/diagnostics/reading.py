@@ -21,7 +21,7 @@ def model_and_data(estimator, X, **where):
 def prior_of(estimator):
     """Return the pseudo-statistics of the prior for the estimate, or None."""
     seen = estimator._seen()
-    return seen._solver().prior_of(seen.model_, seen._fitted.state.prior)
+    return seen._solver().prior_of(seen._fitted.state)
 
 
 def coordinates_at(estimator, model, data):

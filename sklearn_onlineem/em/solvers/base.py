@@ -125,8 +125,14 @@ class Solver(Settings, ABC):
         """
         return next((one for one in self.stream_stages() if isinstance(one, kind)), None)
 
-    def _prior_of(self, state):
-        """Return the prior of a state as pseudo-statistics for the solver's estimate, or None."""
+    def prior_of(self, state: State) -> Statistics | None:
+        """Return the prior of a state as pseudo-statistics for the solver's estimate, or None.
+
+        Parameters
+        ----------
+        state : State
+            Its own prior leads to the mode of the posterior.
+        """
         return state.prior
 
     def check(self, state: State) -> None:
@@ -156,7 +162,7 @@ class Solver(Settings, ABC):
         model, rng = state.model, state.rng() if state.model.draws else None
         pseudo, prior = (
             [] if term is None else [(1.0 / data.total_weight, term)]
-            for term in (pseudo_statistics, self._prior_of(state))
+            for term in (pseudo_statistics, self.prior_of(state))
         )
         for _ in range(n_passes - 1):
             model, _ = batch_step(model, data, pseudo + prior, rng)

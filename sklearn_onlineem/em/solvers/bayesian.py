@@ -120,7 +120,7 @@ class BayesianOnline(Solver):
             n_components = state.model.n_components if state.model.has_components else 1
             n = state.counters.n_seen or self.start_mass * n_components
             before = RunningStatistics.of_model(state.model, n, state.lengths_with(batch))
-        prior = self._prior_of(state)
+        prior = self.prior_of(state)
         terms = () if prior is None else ((1.0, prior),)
         rng = state.rng() if state.model.draws else None
         model, running, rates, log_likelihood = running_step(
@@ -143,7 +143,7 @@ class BayesianOnline(Solver):
 
         yield self._shuffled_pass(progress, data, plan, learn), True
 
-    def _prior_of(self, state):
+    def prior_of(self, state: State) -> Statistics | None:
         prior = state.prior
         return prior if prior is None or self.estimate == "mode" else state.model.mean_form(prior)
 
