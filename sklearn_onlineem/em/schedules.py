@@ -293,8 +293,7 @@ class Forgetting(Schedule):
             factor = 2.0 ** (-n_rows / self.half_life)
             # Later the start is a part of the first batch, so that cuts do not matter.
             start = start if n_seen == 0.0 else 0.0
-        is_constant = self.half_life is not None or not callable(factor)
-        past = _faded(start, factor, n_before) if is_constant else self._past(n_before)
+        past = self._past(n_before) if callable(factor) else _faded(start, factor, n_before)
         return 1.0 / past if past > 0.0 else math.inf
 
     def _past(self, n_before):

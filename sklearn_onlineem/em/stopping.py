@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import NamedTuple
 
 from sklearn_onlineem._python import cached_property
@@ -214,12 +215,9 @@ def expected_passes(values: Sequence[float], tol: float) -> Outlook:
     Dempster, Laird & Rubin, JRSS-B 1977, theorem 4; Kunstner, Kumar & Schmidt, AISTATS 2021, eq.
     (10), whose rate is that of parameters, and its square that of the likelihood.
     """
-    latest = []
     # The rate rises to its limit, so old values are not used.
-    for value in reversed(values[-4:]):
-        if not 0.0 < value < math.inf:
-            break
-        latest.append(float(value))
+    recent = map(float, reversed(values[-4:]))
+    latest = [*takewhile(lambda value: 0.0 < value < math.inf, recent)]
     log_rate = 0.0
     if len(latest) > 1:
         log_rate = (math.log(latest[0]) - math.log(latest[-1])) / (len(latest) - 1)

@@ -226,16 +226,13 @@ class Gate(Carry):
         learnt = set(rows[are_many].tolist())
         for row in rows[~are_many].tolist():
             excess = float(usual - log_likelihoods[row])
+            if not excess <= accepted:
+                excesses = (*excesses, excess)[-_REMEMBERED:]
+                are_alike = (excess <= x * _FACTOR <= excess * _FACTOR**2 for x in excesses)
+                if sum(are_alike) > _ALIKE:
+                    # Once some are learnt, others surprise less.
+                    accepted = _FACTOR * excess
             if excess <= accepted:
-                learnt.add(row)
-                continue
-            excesses = (*excesses, excess)[-_REMEMBERED:]
-            alike = [
-                other for other in excesses if excess <= other * _FACTOR <= excess * _FACTOR**2
-            ]
-            if len(alike) > _ALIKE:
-                # Once some are learnt, others surprise less.
-                accepted = _FACTOR * excess
                 learnt.add(row)
         left_out = [row for row in np.unique(rows).tolist() if row not in learnt]
         return np.array(left_out, dtype=int), replace(
