@@ -14,8 +14,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from sklearn_onlineem._python import cached_property
-
 # Entries near zero, by the mean of their row, and the factor by which an M-step leaves zero.
 _NEAR_ZERO, _GROWTH = 1e-3, 1.00001
 # Smaller probabilities, and rates relative to the largest component's, are fixed at their bound.
@@ -65,22 +63,12 @@ class Shares(Directions):
     axis: int = -1
 
     # Small arrays are made anew in each step, so that operations count.
-    @cached_property
-    def _moves(self):
-        return self.p > BOUND
-
-    @cached_property
-    def root(self):
-        return np.sqrt(self.p * self._moves)
-
-    @cached_property
-    def _inverse_root(self):
-        return inverse(self.root)
-
-    @cached_property
-    def is_free(self):
-        """Which coordinates move: none in rows with a single positive entry."""
-        return self._moves & (self._sums(self._moves) > 1)
+    def __post_init__(self):
+        moves = self.p > BOUND
+        root, is_alone = np.sqrt(self.p * moves), self._sums(moves) <= 1
+        values = {"_moves": moves, "root": root, "_inverse_root": inverse(root)}
+        # Which coordinates move: none in rows with a single positive entry.
+        vars(self).update(values, is_free=moves & ~is_alone)
 
     def _sums(self, values):
         return np.add.reduce(values, axis=self.axis, keepdims=True)
