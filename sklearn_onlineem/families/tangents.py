@@ -73,15 +73,12 @@ class Shares(Directions):
     def _sums(self, values):
         return np.add.reduce(values, axis=self.axis, keepdims=True)
 
-    def logarithms(self, v):
-        """Return the derivative of log p along v."""
-        return v * self._inverse_root - self._sums(self.root * v)
-
     def size(self, v):
-        return np.abs(self.logarithms(v)).max()
+        """Return the largest derivative of log p along v."""
+        return np.abs(v * self._inverse_root - self._sums(self.root * v)).max()
 
     def score(self, counts):
-        """Return the scores of counts, the adjoint of `logarithms`."""
+        """Return the scores of counts, the adjoint of the derivative of log p."""
         counts = counts.reshape(self.p.shape)
         return counts * self._inverse_root - self.root * self._sums(counts)
 
@@ -94,7 +91,7 @@ class Shares(Directions):
     def moved(self, v, p=None):
         """Return probabilities, or others, moved along v; fixed ones stay."""
         p = self.p if p is None else p
-        # Rows are normalised, so the term of `logarithms` that all entries share is left out.
+        # Rows are normalised, so the term of the derivative that all entries share is left out.
         left = p * self._moves
         moved = left * np.exp(v * self._inverse_root)
         moved *= self._sums(left) * (1.0 / np.maximum(self._sums(moved), _TINY))

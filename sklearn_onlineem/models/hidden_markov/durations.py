@@ -107,7 +107,7 @@ class ShareTangents(DurationTangents):
         return self._shares.moved(self._turned(v), self.table)
 
     def size(self, v):
-        return np.abs(self._shares.logarithms(self._turned(v))).max()
+        return self._shares.size(self._turned(v))
 
     def raised(self, after, rise):
         return Shares(self.table).raised(Shares(after.table), rise)
