@@ -156,8 +156,10 @@ def profile(model, X, chosen, names, xlabel):
     average = model.weights @ means
     shares = None
     if X is not None:
-        mean = np.nanmean if isinstance(X, np.ndarray) else type(X).mean
-        shares = np.asarray(mean(X, axis=0), dtype=float).ravel()
+        total, n_seen = X.sum(axis=0), X.shape[0]
+        if isinstance(X, np.ndarray):
+            total, n_seen = np.nansum(X, axis=0), np.count_nonzero(~np.isnan(X), axis=0)
+        shares = np.asarray(total, dtype=float).ravel() / np.maximum(n_seen, 1)
     if shares_counts:
         means, average = means / means.sum(axis=1, keepdims=True), average / average.sum()
         shares = None if shares is None else shares / max(shares.sum(), 1e-300)

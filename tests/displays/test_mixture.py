@@ -338,6 +338,8 @@ def test_missing_values_have_no_bars(estimator, draw):
     heights = np.array([bar.get_height() for bar in display.bars_[0]])
     if isinstance(estimator, BernoulliMixture):
         np.testing.assert_allclose(heights, np.nanmean(gaps, axis=0))
+        one = MixtureDisplay.from_estimator(estimator, [[np.nan, 1.0]])
+        assert [bar.get_height() for bar in one.bars_[0]] == [0.0, 1.0]
     else:
         seen = gaps[~np.isnan(gaps[:, 0]), :1]
         alone = type(estimator)(2, random_state=0).fit(seen)
