@@ -38,6 +38,10 @@ class Family(ABC, Generic[Parameters, Evidence]):
     dataclass of such values, nested or not. Subclasses write the six abstract methods, and may
     override the others.
 
+    In all methods `parameters` are those of K components, and X are rows, an array of shape
+    (n_rows, n_features): CSR as well as dense where the family `takes_sparse`. Weights of rows,
+    (n_rows,), are not below 0; None is 1 for each. `rng` is a `numpy.random.Generator`.
+
     Threads share the rows; results must not depend on `n_threads`, which a family may ignore.
     Hidden Markov models share chunks of sequences instead, and may call a family from several
     threads at once.
@@ -70,38 +74,17 @@ class Family(ABC, Generic[Parameters, Evidence]):
         return self.is_nominal
 
     def with_symbols_of(self, X: Floats) -> Self:
-        """Return the family with the numbers of symbols that rows show, unless it has them.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_features)
-            Rows, with NaN for missing values.
-        """
+        """Return the family with the numbers of symbols that rows show, unless it has them."""
         return self
 
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
-        """Return this family with everything fixed that depends on the first data.
-
-        Parameters
-        ----------
-        X : array of shape (n_rows, n_features)
-            Rows; CSR as well as dense where the family `takes_sparse`.
-        sample_weight : ndarray of shape (n_rows,), default=None
-            Not below 0; None: 1 for each row.
-        """
+        """Return this family with everything fixed that depends on the first data."""
         return self
 
     def with_gaps(self, X: Floats, sample_weight: Floats | None, n_components: int) -> Self:
         """Return the family with a default prior, of `smoothing`, that makes up for missing values.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_features)
-            The first data; NaN is missing.
-        sample_weight : ndarray of shape (n_rows,) or None
-            Not below 0; None: 1 for each row.
-        n_components : int
-            K.
+        X are the first data, in which NaN is missing, and `n_components` is K.
         """
         return self
 
@@ -110,24 +93,13 @@ class Family(ABC, Generic[Parameters, Evidence]):
         return self
 
     def check(self, X: Floats) -> None:
-        """Raise ValueError if a row of X is outside of the support of the family.
-
-        Parameters
-        ----------
-        X : array of shape (n_rows, n_features)
-            Rows; CSR as well as dense where the family `takes_sparse`.
-        """
+        """Raise ValueError if a row of X is outside of the support of the family."""
 
     def start_coordinates(self, X: Floats, sample_weight: Floats | None = None) -> Maps:
         """Return maps from rows to coordinates in which k-means finds clusters to start from.
 
         If there are several, starts compare the likelihood of their clusters. By default dense
-        columns are standardised, and sparse rows stay as they are.
-
-        Parameters
-        ----------
-        X, sample_weight
-            As in `bind`; weights are above 0.
+        columns are standardised, and sparse rows stay as they are. Weights are above 0.
         """
         if self.start_maps:
             return self.start_maps
@@ -135,17 +107,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
 
     @abstractmethod
     def log_density(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:
-        """Return log p(x_n | theta_k) in nats, an ndarray of shape (n_rows, K).
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        X : array of shape (n_rows, n_features)
-            Rows; CSR as well as dense where the family `takes_sparse`.
-        n_threads : int, default=1
-            How many threads share the rows.
-        """
+        """Return log p(x_n | theta_k) in nats, an ndarray of shape (n_rows, K)."""
 
     @abstractmethod
     def expected_statistics(
@@ -153,12 +115,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
     ) -> Evidence:
         """Return the sums over rows of responsibility times sufficient statistic.
 
-        Parameters
-        ----------
-        X, n_threads
-            As in `log_density`.
-        responsibilities : ndarray of shape (n_rows, K)
-            Non-negative; the rows need not add up to 1.
+        Responsibilities, of shape (n_rows, K), are not negative, and need not add up to 1.
         """
 
     def posterior_statistics(
@@ -168,13 +125,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
 
         The parameters matter only to families with hidden variables within components; others may
         use them to save time or digits.
-
-        Parameters
-        ----------
-        parameters, X, n_threads
-            As in `log_density`.
-        posterior : ndarray of shape (n_rows, K)
-            Responsibilities of the components for each row.
         """
         return self.expected_statistics(X, posterior, n_threads)
 
@@ -188,35 +138,19 @@ class Family(ABC, Generic[Parameters, Evidence]):
     def own_statistics(self, parameters: Parameters, weights: Floats) -> Evidence:
         """Return `weights` times the expectation of the sufficient statistic under each component.
 
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        weights : ndarray of shape (K,)
-            Weight of each component, not below 0.
+        Weights, of shape (K,), are not below 0.
         """
 
     @abstractmethod
     def m_step(self, statistics: Evidence, previous: Parameters | None = None) -> Parameters:
-        """Return the parameters that maximise the statistics.
+        """Return the parameters that maximise statistics, sums or averages over rows.
 
-        Parameters
-        ----------
-        statistics : Statistics
-            Sums over rows, or averages, of K components.
-        previous : object, default=None
-            Parameters that components without any weight keep.
+        Components without any weight keep those of `previous`.
         """
 
     @abstractmethod
     def kl_divergence(self, p: Parameters, q: Parameters) -> Floats:
-        """Return KL(p_k || q_k) in nats, an ndarray of shape (K,).
-
-        Parameters
-        ----------
-        p, q : object
-            Parameters of K components each.
-        """
+        """Return KL(p_k || q_k) in nats, an ndarray of shape (K,), between two parameters."""
 
     def expected_log_density(self, parameters: Parameters, statistics: Evidence) -> float:
         r"""Return the log density of rows that have these statistics, in nats, over all components.
@@ -239,14 +173,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
     def sample(self, parameters: Parameters, components: Integers, rng: Generator) -> Floats:
         """Draw one row from each of the given components, an ndarray of shape (n_rows, n_features).
 
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        components : ndarray of int of shape (n_rows,)
-            The component of each row.
-        rng : numpy.random.Generator
-            Source of random numbers.
+        `components` are their numbers, of shape (n_rows,).
         """
 
     def sample_like(
@@ -254,76 +181,39 @@ class Family(ABC, Generic[Parameters, Evidence]):
     ) -> Floats:
         """Draw rows as `sample` does, with lengths of rows of X where lengths are not modelled.
 
-        Parameters
-        ----------
-        parameters, components, rng
-            As in `sample`.
-        X : array of shape (n, n_features)
-            Rows to draw lengths from; any number.
+        X may have any number of rows.
         """
         return self.sample(parameters, components, rng)
 
     def aligned(self, parameters: Parameters, reference: Parameters) -> Parameters:
-        """Return parameters with parts of each component, if any, numbered as in a reference.
-
-        Parameters
-        ----------
-        parameters, reference : object
-            Of K components each.
-        """
+        """Return parameters with parts of each component, if any, numbered as in a reference."""
         return parameters
 
     def n_parameters(self, parameters: Parameters) -> int:
-        """Return the number of free parameters of all components (for BIC and AIC).
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        """
+        """Return the number of free parameters of all components (for BIC and AIC)."""
         return n_numbers(parameters)
 
     def n_shared_parameters(self, parameters: Parameters) -> int:
-        """Return how many of `n_parameters` are shared by all components, as a tied covariance is.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        """
+        """Return how many of `n_parameters` all components share, as a tied covariance."""
         return 0
 
     def with_shared(self, parameters: Parameters, shared: Parameters) -> Parameters:
         """Return parameters of which those that all components share, if any, are others.
 
         By default means are not shared, and all else is.
-
-        Parameters
-        ----------
-        parameters, shared : object
-            Of K components each.
         """
         if not self.n_shared_parameters(parameters):
             return parameters
         return self.with_means(shared, self.means(parameters))
 
     def diagonalised(self, parameters: Parameters) -> Parameters:
-        """Return parameters without correlations of features, which few rows cannot determine.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        """
+        """Return parameters without correlations of features, which few rows cannot determine."""
         return parameters
 
     def n_values(self, rows: Rows) -> float:
-        """Return how many values a row has, on average, from which parameters are estimated.
+        """Return how many values one of `Rows` has, on average, to estimate parameters from.
 
-        Parameters
-        ----------
-        rows : Rows
-            Observations; most of their features may be 0, and say little.
+        Most of its features may be 0, and say little.
         """
         return rows.n_features
 
@@ -333,13 +223,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         return np.full(n_components, own / n_components)
 
     def effective_counts(self, statistics: Evidence) -> Floats:
-        """Return the weight behind the statistics of each component, an ndarray of shape (K,).
-
-        Parameters
-        ----------
-        statistics : Statistics
-            Sums over rows, or averages, of K components.
-        """
+        """Return the weight behind the statistics of each component, an ndarray of shape (K,)."""
         return statistics.weight
 
     def e_step(
@@ -391,72 +275,30 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
 
     @abstractmethod
     def to_natural(self, parameters: Parameters) -> Floats:
-        """Return the natural parameters, an ndarray of shape (K, n_statistics).
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        """
+        """Return the natural parameters, an ndarray of shape (K, n_statistics)."""
 
     @abstractmethod
     def from_natural(self, natural: Floats) -> Parameters:
-        """Return the parameters in mean form.
-
-        Parameters
-        ----------
-        natural : ndarray of shape (K, n_statistics)
-            Natural parameters of K components.
-        """
+        """Return the parameters in mean form of natural ones, (K, n_statistics)."""
 
     @abstractmethod
     def log_partition(self, natural: Floats) -> Floats:
-        """Return G(theta), an ndarray of shape (K,).
-
-        Parameters
-        ----------
-        natural : ndarray of shape (K, n_statistics)
-            Natural parameters of K components.
-        """
+        """Return G(theta), of shape (K,), of natural parameters, (K, n_statistics)."""
 
     def sufficient_statistics(self, X: Floats) -> FloatsOrSparse:
-        """Return phi(x), an array of shape (n_rows, n_statistics); the identity by default.
-
-        Parameters
-        ----------
-        X : array of shape (n_rows, n_features)
-            Rows; CSR as well as dense where the family `takes_sparse`.
-        """
+        """Return phi(x), an array of shape (n_rows, n_statistics); the identity by default."""
         return X
 
     def log_base_measure(self, X: Floats, n_threads: int = 1) -> Floats:
-        """Return log h(x), an ndarray of shape (n_rows,), or an empty one where h = 1.
-
-        Parameters
-        ----------
-        X, n_threads
-            As in `log_density`.
-        """
+        """Return log h(x), an ndarray of shape (n_rows,), or an empty one where h = 1."""
         return NOTHING
 
     def mean_statistics(self, parameters: Parameters) -> Floats:
-        """Return E phi(x), an ndarray of shape (K, n_statistics).
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        """
+        """Return E phi(x), an ndarray of shape (K, n_statistics)."""
         return parameters
 
     def regularise(self, mean: Parameters) -> Parameters:
-        """Return the mean parameters, raised to the floors where densities are not proper.
-
-        Parameters
-        ----------
-        mean : ndarray of shape (K, n_statistics)
-            Means of the sufficient statistics.
-        """
+        """Return means of the sufficient statistics, raised to the floors of proper densities."""
         return mean
 
     def log_density(self, parameters: Parameters, X: FloatsOrSparse, n_threads: int = 1) -> Floats:

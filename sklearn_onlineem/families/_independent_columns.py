@@ -73,13 +73,7 @@ class ExponentialColumns(ExponentialFamily[Floats, Sums], IndependentColumns[Flo
 
     @abstractmethod
     def log_partitions(self, natural: Floats) -> Floats:
-        """Return the log-partition function of each column, an ndarray of shape (K, n_features).
-
-        Parameters
-        ----------
-        natural : ndarray of shape (K, n_statistics)
-            Natural parameters of K components.
-        """
+        """Return log-partition functions of columns, (K, n_features), from natural parameters."""
 
     def log_partition(self, natural: Floats) -> Floats:
         return self.log_partitions(natural).sum(axis=1)

@@ -31,36 +31,19 @@ class Means(ABC, Generic[Parameters]):
     support_is_convex = False
 
     def check_means(self, means: Floats) -> None:
-        """Raise ValueError if a row of `means` cannot be the mean of a component.
-
-        Parameters
-        ----------
-        means : ndarray of shape (K, n_features)
-            One for each component.
-        """
+        """Raise ValueError if a row of `means`, (K, n_features), cannot be a component's."""
         if self.support_is_convex:
             self.check(means)
 
     @abstractmethod
     def means(self, parameters: Parameters) -> Floats:
-        """Return E x, an ndarray of shape (K, n_features).
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        """
+        """Return E x, an ndarray of shape (K, n_features)."""
 
     @abstractmethod
     def with_means(self, parameters: Parameters, means: Floats) -> Parameters:
-        """Return parameters with the given means, all else as in `parameters`.
+        """Return parameters with the given means, (K, n_features), all else as in `parameters`.
 
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        means : ndarray of shape (K, n_features)
-            One for each component; ValueError if means do not determine parameters.
+        ValueError is raised if means do not determine parameters.
         """
 
 
@@ -92,11 +75,6 @@ class ConjugatePriors(ABC, Generic[Parameters, Evidence]):
 
         A weak prior of counts, so that what no row has shown has a probability, or of what missing
         values leave open.
-
-        Parameters
-        ----------
-        n_features : int
-            Columns of a row.
         """
         return {}
 
@@ -110,11 +88,8 @@ class PosteriorMeans(ConjugatePriors[Parameters, Evidence]):
     def mean_form(self, prior: Evidence) -> Evidence:
         """Return pseudo-statistics that lead the M-step to the posterior's mean, not its mode.
 
-        Parameters
-        ----------
-        prior : Statistics
-            From `prior_statistics`. The mean is that of mean parameters, E x for most families, and
-            of covariances; ValueError if it does not exist.
+        `prior` is of `prior_statistics`. The mean is that of mean parameters, E x for most
+        families, and of covariances; ValueError if it does not exist.
         """
 
 
@@ -126,49 +101,28 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
     def with_fixed(self, parameters: Parameters, components: Bools | None = None) -> Self:
         """Return a family with values of what it does not learn, which posteriors of the rest need.
 
-        Parameters
-        ----------
-        parameters : object
-            The values to fix; the learnt ones are ignored.
-        components : ndarray of bool of shape (K,), default=None
-            Components that are fixed as a whole, which families may ignore; None: no more than the
-            family says.
+        They are those of `parameters`, whose learnt ones are ignored. Families may ignore
+        `components`, bools of shape (K,) that say which are fixed as a whole.
         """
         return self
 
     def learns_all(self, n_components: int) -> Bools:
-        """Return which components learn all parameters that are their own, (n_components,).
-
-        Parameters
-        ----------
-        n_components : int
-            K.
-        """
+        """Return which of K components learn all parameters that are their own, (n_components,)."""
         return np.ones(n_components, dtype=bool)
 
     @abstractmethod
     def predictive_log_density(self, statistics: Evidence, X: Floats, n_threads: int = 1) -> Floats:
         """Return the posterior predictive log p(x_n | statistics_k), in nats, of shape (n_rows, K).
 
-        Parameters
-        ----------
-        statistics : Statistics
-            Pseudo-statistics of the conjugate prior plus evidence as sums over rows (not averages);
-            ValueError if the posterior is improper.
-        X, n_threads
-            As in `Family.log_density`.
+        The statistics are pseudo-statistics of the conjugate prior plus evidence as sums over rows,
+        not averages; ValueError if the posterior is improper.
         """
 
     @abstractmethod
     def draw_from_posterior(self, statistics: Evidence, rng: Generator) -> Parameters:
         """Return parameters drawn from the conjugate posterior of each component.
 
-        Parameters
-        ----------
-        statistics : Statistics
-            As in `predictive_log_density`.
-        rng : numpy.random.Generator
-            Source of random numbers.
+        The statistics are as in `predictive_log_density`.
         """
 
     @abstractmethod
@@ -226,12 +180,7 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
     def marginal_log_density(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:
         """Return the `log_density` of the observed values of each row; 0 where there are none.
 
-        Parameters
-        ----------
-        parameters, n_threads
-            As in `Family.log_density`.
-        X : ndarray of shape (n_rows, n_features)
-            Rows; NaN is missing.
+        NaN in X is missing.
         """
 
     @abstractmethod
@@ -240,12 +189,7 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
     ) -> Evidence:
         """Return `expected_statistics`, in expectation over missing values too.
 
-        Parameters
-        ----------
-        parameters, X, n_threads
-            As in `marginal_log_density`.
-        posterior : ndarray of shape (n_rows, K)
-            Responsibilities of the components for each row.
+        NaN in X is missing; `posterior` has the responsibilities, of shape (n_rows, K).
         """
 
     @abstractmethod
@@ -253,29 +197,15 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
         """Return X with missing values replaced by their expectations.
 
         They are those given the observed values of the row in each component, averaged over the
-        components. A nominal value is replaced by the most probable one.
-
-        Parameters
-        ----------
-        parameters, X
-            As in `marginal_log_density`.
-        posterior : ndarray of shape (n_rows, K)
-            Responsibilities of the components for each row, which add up to 1.
+        components by the responsibilities `posterior`, (n_rows, K), which add up to 1. A nominal
+        value is replaced by the most probable one.
         """
 
     @abstractmethod
     def drawn(
         self, parameters: Parameters, X: Floats, components: Integers, rng: Generator
     ) -> Floats:
-        """Return X with missing values drawn, given the observed values and the components.
-
-        Parameters
-        ----------
-        parameters, X
-            As in `marginal_log_density`.
-        components, rng
-            As in `Family.sample`.
-        """
+        """Return X with missing values drawn, given the others and the components, (n_rows,)."""
 
 
 class Distribution(Protocol):
@@ -335,25 +265,12 @@ class ColumnDistributions(ABC, Generic[Parameters]):
 
     @abstractmethod
     def distribution(self, parameters: Parameters, column: int) -> Distribution:
-        """Return the distribution of a column in each component, K in one.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        column : int
-            0..n_features - 1.
-        """
+        """Return the distribution of a column, by its number, in each component, K in one."""
 
     def covariances(self, parameters: Parameters) -> Floats:
         """Return Cov x, an ndarray of shape (K, n_features, n_features).
 
         By default columns are independent given the component.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
         """
         n_features = self.means(parameters).shape[1]
         variances = [self.distribution(parameters, j).var() for j in range(n_features)]

@@ -170,13 +170,7 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         return self.with_numbers([int(x) + 1 if x == x else None for x in greatest])
 
     def with_numbers(self, numbers: Sequence[int | None]) -> Self:
-        """Return the family with numbers of categories where it has none.
-
-        Parameters
-        ----------
-        numbers : sequence of int or None
-            One for each column; None: not known.
-        """
+        """Return the family with numbers of categories, or None, for columns where it has none."""
         given = (None,) * len(numbers) if self.n_categories is None else self.n_categories
         if isinstance(given, Integral) or None not in given or len(given) != len(numbers):
             return self
@@ -195,13 +189,7 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         return np.array(sizes, dtype=object if None in sizes else None)
 
     def probabilities(self, parameters: Floats) -> list[Floats]:
-        """Return the probabilities of the codes of each column, arrays of shape (K, n_categories).
-
-        Parameters
-        ----------
-        parameters : ndarray
-            Of K components.
-        """
+        """Return probabilities of the codes of each column, arrays of shape (K, n_categories)."""
         sizes = self._sizes_of(parameters)
         return np.split(parameters, np.cumsum(sizes)[:-1], axis=1)
 

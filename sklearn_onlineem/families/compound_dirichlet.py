@@ -213,12 +213,7 @@ class CompoundDirichlet(
     def dirichlets(self, alpha: Floats, length: Floats) -> Dirichlets:
         """Return parameters with these values of alpha, moved between floor and ceiling.
 
-        Parameters
-        ----------
-        alpha : ndarray of shape (K, n_features)
-            Above 0.
-        length : ndarray of shape (K,)
-            Mean lengths of documents, in words.
+        Alpha, (K, n_features), is above 0, and lengths, (K,), are means of documents in words.
         """
         alpha = np.ascontiguousarray(np.maximum(alpha, self.min_alpha))
         excess = alpha.sum(axis=1, keepdims=True) / self.max_precision
@@ -227,15 +222,7 @@ class CompoundDirichlet(
     def with_mean_length(
         self, parameters: Dirichlets, X: FloatsOrSparse, sample_weight: Floats | None = None
     ) -> Dirichlets:
-        """Return parameters with the same alpha, and the mean length of the documents.
-
-        Parameters
-        ----------
-        parameters : Dirichlets
-            Of K components.
-        X, sample_weight
-            Documents, dense or CSR, and their weights as in `bind`.
-        """
+        """Return parameters with the same alpha, and the mean length of the documents X."""
         length = np.full(len(parameters.alpha), mean_total(X, sample_weight))
         return Dirichlets(parameters.alpha, length)
 
@@ -327,15 +314,7 @@ class CompoundDirichlet(
         rng: Generator,
         lengths: Integers | None = None,
     ) -> Floats:
-        """Draw documents of given lengths, or of each component's mean length, rounded.
-
-        Parameters
-        ----------
-        parameters, components, rng
-            As in `Family.sample`.
-        lengths : ndarray of int of shape (n_rows,), default=None
-            Words of each document; None: the mean length of its component, rounded.
-        """
+        """Draw documents of given lengths, (n_rows,), or of their components' mean lengths."""
         if lengths is None:
             lengths = np.rint(parameters.length)[components]
         proportions = self.sample_proportions(parameters, components, rng)
@@ -350,36 +329,16 @@ class CompoundDirichlet(
     def sample_proportions(
         self, parameters: Dirichlets, components: Integers, rng: Generator
     ) -> Floats:
-        """Draw h, the proportions of words in a document, one row for each component index.
-
-        Parameters
-        ----------
-        parameters, components, rng
-            As in `sample`.
-        """
+        """Draw h, the proportions of words in a document, one row for each component index."""
         return drawn_proportions(parameters.alpha[components], rng)
 
     def of_moments(self, rows: Rows) -> Dirichlets:
-        """Return one component with the moments of the rows.
-
-        Parameters
-        ----------
-        rows : Rows
-            Observations, with their weights and labels.
-        """
+        """Return one component with the moments of `Rows`, by their weights and labels."""
         events, weight, totals = self._counted(rows)
         return self.dirichlets(*moments(events, totals, weight, rows.X.shape[1]))
 
     def likelihood_step(self, parameters: Dirichlets, rows: Rows) -> tuple[Dirichlets, float, bool]:
-        """Take the Newton step of `NewtonSteps` on the likelihood of a single component.
-
-        Parameters
-        ----------
-        parameters : Dirichlets
-            Of one component.
-        rows : Rows
-            Observations, with their weights and labels.
-        """
+        """Take the Newton step of `NewtonSteps` on the likelihood of `Rows`, for one component."""
         events, _, totals = self._counted(rows)
         words, *counts = rows.remember(
             "word counts", lambda: word_counts(events, totals[:, 0], rows.X.shape[1])
@@ -393,15 +352,7 @@ class CompoundDirichlet(
         return Dirichlets(new, parameters.length), log_likelihood / rows.total_weight, settled
 
     def posterior_mean(self, parameters: Dirichlets, X: FloatsOrSparse) -> Floats:
-        r"""Return :math:`E[h \mid v] = (\alpha + v) / (\alpha_0 + L)` under the first component.
-
-        Parameters
-        ----------
-        parameters : Dirichlets
-            Of K components.
-        X : array of shape (n_rows, n_features)
-            Rows; CSR as well as dense where the family `takes_sparse`.
-        """
+        r"""Return :math:`E[h \mid v] = (\alpha + v) / (\alpha_0 + L)` under the first component."""
         counts = X.toarray() if hasattr(X, "toarray") else X
         smoothed = counts + parameters.alpha[0].astype(counts.dtype)
         return smoothed / smoothed.sum(axis=1, keepdims=True)

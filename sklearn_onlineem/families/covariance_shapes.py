@@ -137,53 +137,23 @@ class Covariance(ABC):
 
     @abstractmethod
     def nearest(self, covariance: Floats) -> Floats:
-        """Return the covariance of this shape that maximises the likelihood of the given one.
-
-        Parameters
-        ----------
-        covariance : ndarray of shape (d, d)
-            Covariance of the rows, or of the residuals of a regression.
-        """
+        """Return the covariance of this shape that is likeliest for a full one, (d, d)."""
 
     @abstractmethod
     def n_parameters(self, n_features: int) -> int:
-        """Return the number of free parameters of one covariance.
-
-        Parameters
-        ----------
-        n_features : int
-            d.
-        """
+        """Return the number of free parameters of one covariance of `n_features`."""
 
     def degrees_of_mean(self, n_features: int) -> float:
-        """Return by how many the degrees of a posterior's mean are below those of its mode.
-
-        Parameters
-        ----------
-        n_features : int
-            d.
-        """
+        """Return by how many the degrees of a posterior's mean are below those of its mode."""
         return 4.0 * self.n_parameters(n_features) / n_features
 
     @abstractmethod
     def from_matrices(self, matrices: Floats) -> Floats:
-        """Turn K matrices into the shape of the scatters.
-
-        Parameters
-        ----------
-        matrices : ndarray of shape (K, d, d)
-            One for each component.
-        """
+        """Turn matrices of shape (K, d, d) into the shape of the scatters."""
 
     @abstractmethod
     def start_coordinates(self, X: Floats, sample_weight: Floats | None = None) -> Maps:
-        """Return maps to coordinates that make clusters of such covariances round, as a family.
-
-        Parameters
-        ----------
-        X, sample_weight
-            As in `Family.start_coordinates`.
-        """
+        """Return maps to coordinates that make clusters of such covariances round, as a family."""
 
     def _pooled(self, weights):
         """Return the weight behind each scatter."""

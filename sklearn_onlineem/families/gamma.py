@@ -311,13 +311,7 @@ class Gamma(ExponentialColumns, ColumnDistributions[Floats], ConjugatePriors[Flo
         return np.concatenate([np.log(X, dtype=np.float64), X], axis=1)
 
     def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Return shapes and rates, two ndarrays of shape (K, n_features).
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_statistics)
-            Of K components.
-        """
+        """Return shapes and rates, two ndarrays of shape (K, n_features)."""
         mean_log, mean = np.split(parameters, 2, axis=1)
         shapes = gamma_shapes(np.log(mean) - mean_log)
         return shapes, shapes / mean
@@ -421,13 +415,7 @@ class FixedShapeGamma(Durations):
         check_setting("shape", self.shape, LEAST_SHAPE, MOST_SHAPE)
 
     def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Return shapes and rates, two ndarrays of shape (K, n_features).
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_features)
-            Of K components.
-        """
+        """Return shapes and rates, two ndarrays of shape (K, n_features)."""
         return np.full_like(parameters, self.shape), self.shape / parameters
 
     def log_base_measure(self, X: Floats, n_threads: int = 1) -> Floats:

@@ -335,13 +335,7 @@ class GaussianRegression(
         return out
 
     def blank(self, n_components: int, n_outputs: int) -> Regressions:
-        """Return parameters into which known ones are put.
-
-        Parameters
-        ----------
-        n_components, n_outputs : int
-            K and p.
-        """
+        """Return parameters of K components with p outputs, into which known ones are put."""
         K, q, p = n_components, self.n_inputs, n_outputs
         covariance, moments = (np.tile(np.eye(n), (K, 1, 1)) for n in (p, q))
         return Regressions(np.zeros((K, q + p)), np.zeros((K, p, q)), covariance, moments)
@@ -349,15 +343,7 @@ class GaussianRegression(
     def with_inputs_of(
         self, parameters: Regressions, X: Floats, sample_weight: Floats | None = None
     ) -> Regressions:
-        """Return known parameters with the moments of the inputs of first rows.
-
-        Parameters
-        ----------
-        parameters : Regressions
-            Of K components.
-        X, sample_weight
-            As in `bind`.
-        """
+        """Return known parameters with the moments of the inputs of first rows."""
         q, weight = self.n_inputs, np.ones(len(X)) if sample_weight is None else sample_weight
         shares = np.repeat(weight[:, None] / weight.sum(), len(parameters), axis=1)
         inputs = self.expected_statistics(X[:, :q].astype(np.float64, order="C"), shares)
@@ -366,38 +352,17 @@ class GaussianRegression(
         return seen._with(parameters.matrix, parameters.offset)
 
     def covariances_given(self, parameters: Regressions, means: Floats) -> Floats:
-        """Return covariances of outputs with expectations (..., K, p), of shape (..., K, p, p).
-
-        Parameters
-        ----------
-        parameters : Regressions
-            Of K components.
-        means : ndarray of shape (..., K, p)
-            Like those of `predicted`.
-        """
+        """Return covariances of outputs with expectations (..., K, p), of shape (..., K, p, p)."""
         return np.broadcast_to(parameters.covariance, (*means.shape, means.shape[-1]))
 
     def distribution_given(self, means: Floats, variances: Floats) -> Distribution:
-        """Return independent outputs with these moments, many in one.
-
-        Parameters
-        ----------
-        means, variances : ndarray
-            Of one shape.
-        """
+        """Return independent outputs with these moments, ndarrays of one shape, many in one."""
         return stats.norm(means, np.sqrt(variances))
 
     def rest(self, parameters: Regressions, component: int, inputs: Floats) -> Floats:
         """Return the outputs that, as all lags of a component, are expected to follow, (p,).
 
-        Parameters
-        ----------
-        parameters : Regressions
-            Of K components.
-        component : int
-            Number of the component.
-        inputs : ndarray of shape (n_known,)
-            Inputs that are no lags; lags are the first ones.
+        `inputs`, (n_known,), are those that are no lags; lags are the first ones.
         """
         B, c = parameters.matrix[component], parameters.offset[component]
         lagged, known = np.split(B, [self.n_inputs - len(inputs)], axis=1)
@@ -405,15 +370,7 @@ class GaussianRegression(
         return np.linalg.lstsq(change, c + known @ inputs, rcond=None)[0]
 
     def predicted(self, parameters: Regressions, inputs: Floats) -> Floats:
-        """Return the expected outputs of each component, an ndarray of shape (n_rows, K, p).
-
-        Parameters
-        ----------
-        parameters : Regressions
-            Of K components.
-        inputs : ndarray of shape (n_rows, n_inputs)
-            The x of each row.
-        """
+        """Return the outputs expected of inputs, (n_rows, n_inputs), of shape (n_rows, K, p)."""
         mean, B, q = parameters.mean, parameters.matrix, self.n_inputs
         deviation = inputs[:, None, :].astype(np.float64, copy=False) - mean[:, :q]
         return mean[:, q:] + np.einsum("nkq,kpq->nkp", deviation, B)
@@ -473,15 +430,7 @@ class GaussianRegression(
     def sample_outputs(
         self, parameters: Regressions, components: Integers, inputs: Floats, rng: Generator
     ) -> Floats:
-        """Draw the outputs of given inputs, an ndarray of shape (n_rows, p).
-
-        Parameters
-        ----------
-        parameters, components, rng
-            As in `sample`.
-        inputs : ndarray of shape (n_rows, n_inputs)
-            The x of each row.
-        """
+        """Draw the outputs of inputs, (n_rows, n_inputs), an ndarray of shape (n_rows, p)."""
         q = self.n_inputs
         deviation = inputs - parameters.mean[components, :q]
         regressions = parameters._about(parameters.mean)

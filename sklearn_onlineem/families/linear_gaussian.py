@@ -97,26 +97,14 @@ class AffineGaussian(Rebuilt):
     def single(cls, matrix: ArrayLike, offset: ArrayLike, covariance: ArrayLike) -> AffineGaussian:
         """Return the parameters of one regression.
 
-        Parameters
-        ----------
-        matrix : array-like of shape (p, q)
-            Coefficients of the inputs.
-        offset : array-like of shape (p,)
-            Expected outputs where all inputs are 0.
-        covariance : array-like of shape (p, p)
-            Covariance of the noise.
+        They are coefficients of shape (p, q), the outputs (p,) expected where all inputs are 0, and
+        the covariance (p, p) of the noise.
         """
         return cls(*(np.asarray(a, dtype=np.float64)[None] for a in (matrix, offset, covariance)))
 
     @classmethod
     def zeros(cls, n_components: int, n_inputs: int, n_outputs: int) -> AffineGaussian:
-        """Return parameters that are all 0, for an M-step to begin with.
-
-        Parameters
-        ----------
-        n_components, n_inputs, n_outputs : int
-            K, q and p; q may be 0.
-        """
+        """Return parameters that are all 0, for an M-step to begin with; q may be 0."""
         return cls(
             np.zeros((n_components, n_outputs, n_inputs)),
             np.zeros((n_components, n_outputs)),
@@ -200,15 +188,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         return Full()._centred_statistics(X, responsibilities, n_threads)
 
     def own_statistics(self, parameters: AffineGaussian, inputs: Moments | Floats) -> Moments:
-        """Return the moments of (x, y), given those of x.
-
-        Parameters
-        ----------
-        parameters : AffineGaussian
-            Of K regressions.
-        inputs : Moments, or ndarray of shape (K,)
-            Moments of x for each regression; weights alone if there are no inputs.
-        """
+        """Return the moments of (x, y), given `Moments` of x, or weights (K,) without inputs."""
         inputs, (K, p, q) = _moments_of(inputs), parameters.matrix.shape
         mean, scatter = np.empty((K, q + p)), np.empty((K, q + p, q + p))
         _regressions.expected_moments(
@@ -277,13 +257,8 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
     ) -> Floats:
         """Return the expectations over x of KL(p(y | x, k) || q(y | x, k)), of shape (K,).
 
-        Parameters
-        ----------
-        p, q : AffineGaussian
-            Parameters of K regressions each.
-        inputs : Moments, or ndarray of shape (K,), default=None
-            As in `own_statistics`; divergences are times the weights. None: there are no inputs,
-            and weights are 1.
+        Inputs are as in `own_statistics`, and divergences are times the weights; None: there are
+        none, and weights are 1.
         """
         inputs = _moments_of(np.ones(len(p)) if inputs is None else inputs)
         found = np.empty(len(p))
@@ -304,14 +279,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
     ) -> Floats:
         """Draw one y from each of the given components, an ndarray of shape (n_rows, p).
 
-        Parameters
-        ----------
-        parameters : AffineGaussian
-            Of K regressions.
-        components, rng
-            As in `Family.sample`.
-        inputs : ndarray of shape (n_rows, q), default=None
-            None: there are none.
+        Inputs are of shape (n_rows, q), or None if there are none.
         """
         y = rng.standard_normal((len(components), parameters.offset.shape[1]))
         x = np.empty((len(y), 0)) if inputs is None else inputs
@@ -323,15 +291,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
     def n_parameters(
         self, parameters: AffineGaussian, learnt: Collection[str] = ALL_PARAMETERS
     ) -> int:
-        """Return the number of free parameters among those that are learnt.
-
-        Parameters
-        ----------
-        parameters : AffineGaussian
-            Of K regressions.
-        learnt : collection of str
-            Of "matrix", "offset" and "covariance".
-        """
+        """Return the number of free parameters in those learnt of matrix, offset, covariance."""
         n_components, n_outputs = parameters.offset.shape
         numbers = {
             "matrix": parameters.matrix.size,

@@ -158,10 +158,7 @@ class MarkovChain(GroupedCounts):
     def start_probabilities(self, parameters: Floats) -> Floats:
         """Return probabilities of the first symbol, (K, S).
 
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_features)
-            Of K components. Without starts: shares among the symbols that transitions leave.
+        Without starts they are the shares among the symbols that transitions leave.
         """
         if has_starts(parameters.shape[1]):
             return self._groups(self.probabilities(parameters))[:, 0]
@@ -169,13 +166,7 @@ class MarkovChain(GroupedCounts):
         return visits / visits.sum(axis=1, keepdims=True)
 
     def transition_probabilities(self, parameters: Floats) -> Floats:
-        """Return probabilities of the transitions from row to column, (K, S, S).
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_features)
-            Of K components.
-        """
+        """Return probabilities of the transitions from row to column, (K, S, S)."""
         n_symbols = n_symbols_of(parameters.shape[1])
         return self._groups(self.probabilities(parameters))[:, -n_symbols:]
 
@@ -202,12 +193,7 @@ class MarkovChain(GroupedCounts):
     ) -> tuple[Integers, Integers]:
         """Draw n sequences; return their symbols, one after the other, and their offsets (n + 1,).
 
-        Parameters
-        ----------
-        parameters, components, rng
-            As in `sample`.
-        lengths : ndarray of int of shape (n,), default=None
-            From 1 up. None: the `mean_lengths` of their components.
+        Lengths, (n,), are from 1 up; None: the `mean_lengths` of their components.
         """
         lengths = self.mean_lengths(parameters)[components] if lengths is None else lengths
         start = np.cumsum(self.start_probabilities(parameters), axis=1)
@@ -226,13 +212,7 @@ class MarkovChain(GroupedCounts):
         return symbols, offsets
 
     def mean_lengths(self, parameters: Floats) -> Integers:
-        """Return expected lengths of sequences, rounded, an ndarray of int of shape (K,).
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_features)
-            Of K components.
-        """
+        """Return expected lengths of sequences, rounded, an ndarray of int of shape (K,)."""
         n_symbols = n_symbols_of(parameters.shape[1])
         n_transitions = self._groups(parameters)[:, -n_symbols:].sum(axis=(1, 2))
         return 1 + np.rint(np.minimum(n_transitions, _LONGEST)).astype(np.int64)

@@ -360,13 +360,7 @@ class MixtureOf(
         return self.family.start_coordinates(X, sample_weight)
 
     def sufficient_statistics(self, X: Floats) -> FloatsOrSparse:
-        """Return the one-hot coding of all columns, if the family is nominal.
-
-        Parameters
-        ----------
-        X : array of shape (n_rows, n_features)
-            Rows.
-        """
+        """Return the one-hot coding of all columns, if the family is nominal."""
         return self.family.sufficient_statistics(X)
 
     # ------------------------------------------------------------------------------- shared parts

@@ -71,15 +71,7 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
     def with_mean_length(
         self, parameters: Floats, X: FloatsOrSparse, sample_weight: Floats | None = None
     ) -> Floats:
-        """Return parameters with the same probabilities, and the mean sum of the rows.
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_features)
-            Of K components.
-        X, sample_weight
-            Rows, dense or CSR, and their weights, as in `bind`.
-        """
+        """Return parameters with the same probabilities, and the mean sum of the rows."""
         length = _collapsed.mean_total(X, sample_weight)
         means = self.regularise(parameters * (length / parameters.sum(axis=1, keepdims=True)))
         return np.where(parameters > 0.0, means, 0.0)
@@ -141,13 +133,7 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
 
     @abstractmethod
     def probabilities(self, parameters: Floats) -> Floats:
-        """Return the probabilities, means divided by the sums of their groups, (K, n_features).
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_features)
-            Of K components.
-        """
+        """Return the probabilities, means divided by the sums of their groups, (K, n_features)."""
 
     def kl_divergence(self, p: Floats, q: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -172,13 +172,7 @@ class Product(
         return np.concatenate([to(rows) for _, rows, to in self._groups(X, maps)], axis=1)
 
     def sufficient_statistics(self, X: Floats) -> FloatsOrSparse:
-        """Return the one-hot coding of all columns, if all families are nominal.
-
-        Parameters
-        ----------
-        X : array of shape (n_rows, n_features)
-            Rows.
-        """
+        """Return the one-hot coding of all columns, if all families are nominal."""
         return sparse.hstack(
             [family.sufficient_statistics(rows) for family, rows in self._groups(X)], format="csr"
         )

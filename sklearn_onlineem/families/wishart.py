@@ -89,13 +89,7 @@ class _Matrices(ExponentialFamily[Floats, Sums]):
 
     @abstractmethod
     def degrees_and_scales(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Return degrees of freedom (K,) and scale matrices (K, d, d).
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_statistics)
-            Of K components.
-        """
+        """Return degrees of freedom (K,) and scale matrices (K, d, d)."""
 
     def check(self, X: Floats) -> None:
         side = math.isqrt(X.shape[1])

@@ -238,15 +238,7 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
 
     @abstractmethod
     def distribution_given(self, means: Floats, variances: Floats | None = None) -> Distribution:
-        """Return independent outputs with these expectations, many in one.
-
-        Parameters
-        ----------
-        means : ndarray
-            Like those of `predicted`.
-        variances : ndarray, default=None
-            Theirs; means determine them.
-        """
+        """Return independent outputs with these expectations, which determine variances."""
 
     @abstractmethod
     def _drawn(self, means, rng):
@@ -261,13 +253,7 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
         return inputs.astype(np.float64, copy=False)
 
     def blank(self, n_components: int, n_outputs: int) -> Regressions:
-        """Return parameters into which known ones are put.
-
-        Parameters
-        ----------
-        n_components, n_outputs : int
-            K and p.
-        """
+        """Return parameters of K components with p outputs, into which known ones are put."""
         K, p, q = n_components, n_outputs, self.n_inputs
         unit = np.eye(q)
         return self.parameters_class(
@@ -278,36 +264,18 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
     def with_inputs_of(
         self, parameters: Regressions, X: Floats, sample_weight: Floats | None = None
     ) -> Regressions:
-        """Return known parameters with the moments of the inputs of first rows.
-
-        Parameters
-        ----------
-        parameters, X, sample_weight
-            Like those of `GaussianRegression.with_inputs_of`.
-        """
+        """Return known parameters with the moments of the inputs of first rows."""
         weight = np.ones(len(X)) if sample_weight is None else sample_weight
         shares = np.repeat(weight[:, None], len(parameters), axis=1)
         seen = self._least_squares(self.posterior_statistics(parameters, X, shares), parameters)
         return seen._with(parameters.matrix, parameters.offset)
 
     def covariances_given(self, parameters: Regressions, means: Floats) -> Floats:
-        """Return covariances of outputs with these expectations, of shape (..., K, p, p).
-
-        Parameters
-        ----------
-        parameters, means
-            Like those of `GaussianRegression.covariances_given`.
-        """
+        """Return covariances of outputs with these expectations, of shape (..., K, p, p)."""
         return self.distribution_given(means).var()[..., None] * np.eye(means.shape[-1])
 
     def rest(self, parameters: Regressions, component: int, inputs: Floats) -> Floats:
-        """Return expected outputs that, as all lags of a component, nearly follow, (p,).
-
-        Parameters
-        ----------
-        parameters, component, inputs
-            Like those of `GaussianRegression.rest`.
-        """
+        """Return expected outputs that, as all lags of a component, nearly follow, (p,)."""
         p = parameters.matrix.shape[1]
         n_lags, rest = (self.n_inputs - len(inputs)) // p, np.full(p, 0.5)
         for _ in range(_RESTING):
@@ -316,15 +284,7 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
         return rest
 
     def linear_predictor(self, parameters: Regressions, inputs: Floats) -> Floats:
-        """Return the linear predictors of each component, an ndarray of shape (n_rows, K, p).
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        inputs : ndarray of shape (n_rows, n_inputs)
-            The x of each row.
-        """
+        """Return the linear predictors of inputs, (n_rows, n_inputs), of shape (n_rows, K, p)."""
         K, p, q = parameters.matrix.shape
         # About a centre, as a large offset would cost digits.
         origin = parameters.centre[0, 0]
@@ -334,13 +294,7 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
         return linear.reshape(len(inputs), K, p) + (parameters.level - shift)
 
     def predicted(self, parameters: Regressions, inputs: Floats) -> Floats:
-        """Return the expected outputs of each component, an ndarray of shape (n_rows, K, p).
-
-        Parameters
-        ----------
-        parameters, inputs
-            Like those of `linear_predictor`.
-        """
+        """Return the outputs expected of inputs, (n_rows, n_inputs), of shape (n_rows, K, p)."""
         return self._means(self.linear_predictor(parameters, inputs))
 
     def expected_statistics(
@@ -428,13 +382,7 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
     def sample_outputs(
         self, parameters: Regressions, components: Integers, inputs: Floats, rng: Generator
     ) -> Floats:
-        """Draw the outputs of given inputs, an ndarray of shape (n_rows, p).
-
-        Parameters
-        ----------
-        parameters, components, inputs, rng
-            Like those of `GaussianRegression.sample_outputs`.
-        """
+        """Draw the outputs of inputs, (n_rows, n_inputs), an ndarray of shape (n_rows, p)."""
         means = self.predicted(parameters, inputs)[np.arange(len(inputs)), components]
         return self._drawn(means, rng)
 
