@@ -64,15 +64,7 @@ class Progress:
     def take(self, state: State) -> None:
         """Replace the present state, record its step, and call the callbacks.
 
-        Parameters
-        ----------
-        state : State
-            After an update.
-
-        Raises
-        ------
-        TypeError
-            If a callback returns a coroutine or a generator.
+        TypeError is raised if a callback returns a coroutine or a generator.
         """
         self.history, self.state = self.history.with_step(state.step), state
         self.used_rates |= state.step.eta != math.inf
@@ -101,16 +93,8 @@ def run(
 ) -> None:
     """Take passes until the solver or a callback ends them, at most `max_iter` with those before.
 
-    Parameters
-    ----------
-    passes : iterator of (float, bool)
-        See `Solver.passes`.
-    progress : Progress
-        Updated after each pass.
-    max_iter : int
-        Largest number of passes; may be 0.
-    report : callable, default=None
-        Called with the number of each pass and its log-likelihood.
+    Passes are those of `Solver.passes`, and update the progress. `report` is called with the number
+    of each pass and its log-likelihood.
     """
     if progress.converged or progress.stopped:
         return

@@ -31,13 +31,7 @@ class Settings:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
-        """Return the fields by name.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether to include the fields of nested settings, as ``field__name``.
-        """
+        """Return the fields by name, those of nested settings as ``field__name`` if `deep`."""
         params = {f.name: getattr(self, f.name) for f in fields(self)}
         if deep:
             for name, value in list(params.items()):
@@ -47,13 +41,7 @@ class Settings:
         return params
 
     def with_params(self, **params: object) -> Self:
-        """Return a copy with other fields.
-
-        Parameters
-        ----------
-        **params
-            Fields, or ``field__name`` for a field of nested settings.
-        """
+        """Return a copy with other fields, or ``field__name`` for a field of nested settings."""
         return replace(self, **merged_params(self, params))
 
 

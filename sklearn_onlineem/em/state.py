@@ -101,13 +101,7 @@ class History(NamedTuple):
     latest: tuple[AnyStep, ...] = ()
 
     def with_step(self, step: AnyStep) -> History:
-        """Return the history with one more step.
-
-        Parameters
-        ----------
-        step : Step or ComponentStep
-            The latest.
-        """
+        """Return the history with one more step."""
         latest = (*self.latest, step)
         if len(latest) < _BLOCK:
             return History(self.blocks, latest)
@@ -204,21 +198,12 @@ class Carry:
     def restarted(self, state: State, n_rows: int, share: float) -> Self | None:
         """Return what is left of it after a `Restart`, or None.
 
-        Parameters
-        ----------
-        state, n_rows, share : State, int, float
-            The present one, the last rows that count, and their share of all that counted before.
+        The last `n_rows` rows count, and `share` is theirs of all that counted before.
         """
         return self
 
     def with_model(self, model: Model, state: State) -> Self | None:
-        """Return it for another model that counts for the same observations, or None.
-
-        Parameters
-        ----------
-        model, state : Model, State
-            The model, of the same shape, and the present state.
-        """
+        """Return it for another model that counts for the same observations, or None."""
         return None
 
 
@@ -314,11 +299,6 @@ class State(NamedTuple):
 
         It counts rows if the model does not explain the lengths of sequences, so that short ones
         move it less than long ones; else observations.
-
-        Parameters
-        ----------
-        data : Batch
-            In the form that the model takes.
         """
         return self.model.size_of(data) / self.constants.size_unit
 
@@ -327,22 +307,13 @@ class State(NamedTuple):
     ) -> tuple[tuple[float, Statistics], ...]:
         """Return the prior as terms of a step's sum, one or none: the share of one observation.
 
-        Parameters
-        ----------
-        size, mean_size : float
-            By `size_of`: of all data that the prior is spread over, and of a mean observation of
-            the step.
+        Sizes, by `size_of`, are those of all data that the prior is spread over, and of a mean
+        observation of the step.
         """
         return () if self.prior is None else ((mean_size / size, self.prior),)
 
     def lengths_with(self, data: Batch) -> LengthDistribution | None:
-        """Return the distribution of lengths after a batch, or None if the model needs none.
-
-        Parameters
-        ----------
-        data : Batch
-            In the form that the model takes.
-        """
+        """Return the distribution of lengths after a batch, or None if the model needs none."""
         lengths = data.length_distribution
         if lengths is None or self.lengths is None or self.lengths is lengths:
             return lengths
@@ -350,13 +321,7 @@ class State(NamedTuple):
         return self.lengths.merge(1.0 - share, lengths, share)
 
     def after(self, update: Update, n_rows: int | None = None) -> State:
-        """Return the state after an update.
-
-        Parameters
-        ----------
-        update, n_rows : Update, int
-            What was found, and the rows that were read; None: those of its data.
-        """
+        """Return the state after an update that read `n_rows` rows, or those of its data."""
         data, model, eta, counters = update.data, update.model, update.eta, self.counters
         n_read = counters.n_rows + (data.n_rows if n_rows is None else n_rows)
         if data is None:
@@ -391,34 +356,18 @@ class State(NamedTuple):
     ) -> State:
         """Return the state after a step of batch EM.
 
-        Parameters
-        ----------
-        model, log_likelihood, data : Model, float, Batch
-            The new model, and all data, with their mean before the step, in nats per observation.
-        n_rows : int, default=None
-            Rows that were read; None: those of the data.
+        The mean log-likelihood of all data is that before the step, in nats per observation. If
+        `n_rows` is None, their rows were read once.
         """
         update = Update(model, math.inf, log_likelihood, data, self.size_of(data))
         return self.after(update, n_rows)
 
     def counting(self, **changes: float) -> State:
-        """Return this state with other counters.
-
-        Parameters
-        ----------
-        **changes
-            Fields of `Counters`.
-        """
+        """Return this state with other fields of `Counters`."""
         return self._replace(counters=self.counters._replace(**changes))
 
     def carrying(self, name: str, carry: Carry) -> State:
-        """Return this state with what a stage, or a solver, remembers.
-
-        Parameters
-        ----------
-        name, carry : str, Carry
-            Its name and its value.
-        """
+        """Return this state with what a stage, or a solver, of a name remembers."""
         # `_replace` would take twice as long.
         return State(*self[:-1], {**self.carry, name: carry})
 
@@ -427,13 +376,7 @@ class State(NamedTuple):
         return self._replace(step=None, merged=None, carry={}, origin=None)
 
     def restarted(self, n_rows: int) -> State:
-        """Return a state in which only the last `n_rows` rows count, as after a `Restart`.
-
-        Parameters
-        ----------
-        n_rows : int
-            From 0 up.
-        """
+        """Return a state in which only the last `n_rows` rows count, as after a `Restart`."""
         counters, origin = self.counters, self.origin
         n_counted = counters.n_rows - counters.n_rows_forgotten
         share = n_rows / n_counted if n_rows < n_counted else 1.0
@@ -446,27 +389,16 @@ class State(NamedTuple):
         return counted._replace(origin=origin, carry=carry)
 
     def with_model(self, model: Model) -> State:
-        """Return this state with another model, which counts for the same observations.
+        """Return this state with another model of the same shape, for the same observations.
 
         Stages keep what does not contradict it: running statistics become those of the model, a
         sample begins anew, and first and latest rows and records of surprise are dropped.
-
-        Parameters
-        ----------
-        model : Model
-            Of the same shape.
         """
         counted, carry = self.counting(decay=self.counters.decay + FORGOTTEN), self.carry_of(model)
         return counted._replace(model=model, merged=None, origin=None, carry=carry)
 
     def carry_of(self, model: Model) -> dict[str, Carry]:
-        """Return what stages remember once another model takes the place of the present one.
-
-        Parameters
-        ----------
-        model : Model
-            Of the same shape.
-        """
+        """Return what stages remember once another model takes the place of the present one."""
         left = ((name, one.with_model(model, self)) for name, one in self.carry.items())
         return {name: one for name, one in left if one is not None}
 

@@ -45,6 +45,10 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
     Statistics are averages per observation, jointly over hidden and visible variables. Two laws
     hold for each model, and are tested for all: ``m_step(own_statistics())`` is the identity, and
     the evidence of two batches adds up to that of both.
+
+    In all methods `data` are a `Batch` in the form that the model takes, and `rng` is a
+    `numpy.random.Generator`. Other models are of the same class, with as many components. `like`
+    are data, or their distribution of lengths, where the model does not have one.
     """
 
     # Whether posteriors of hidden variables, and so likelihoods, have a closed form. If not,
@@ -83,100 +87,48 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
     def e_step(self, data: Data, rng: Generator | None = None) -> tuple[Evidence, float]:
         """Return the expected statistics and the log-likelihood, weighted averages per observation.
 
-        Parameters
-        ----------
-        data : Batch
-            Observations, in the form that this class of models takes.
-        rng : numpy.random.Generator, default=None
-            If given, hidden variables are drawn from their posterior instead of averaged over.
+        With `rng` hidden variables are drawn from their posterior instead of averaged over.
         """
 
     @abstractmethod
     def own_statistics(self, like: Data | Statistics | None = None) -> Evidence:
-        """Return the expected statistics under the model itself.
-
-        Parameters
-        ----------
-        like : Batch or Statistics, default=None
-            Data, or their `lengths`, for which the expectation is taken, if the model has lengths.
-        """
+        """Return the expected statistics under the model itself."""
 
     @abstractmethod
     def m_step(self, statistics: Evidence) -> Self:
         """Return the model that maximises the statistics.
 
-        Parameters
-        ----------
-        statistics : Statistics
-            Evidence, or its sum with pseudo-statistics of a prior and own statistics of models.
+        They are evidence, or its sum with pseudo-statistics of a prior and own statistics of
+        models.
         """
 
     @abstractmethod
     def log_likelihood(self, data: Data) -> Floats:
-        """Return the log-likelihood of each observation, an ndarray of shape (n,), in nats.
-
-        Parameters
-        ----------
-        data : Batch
-            Observations.
-        """
+        """Return the log-likelihood of each observation, an ndarray of shape (n,), in nats."""
 
     @abstractmethod
     def kl_divergence(self, other: Self, like: Data | Statistics | None = None) -> float:
-        """Return KL(self || other) jointly over hidden and visible variables, in nats.
-
-        Parameters
-        ----------
-        other : Model
-            Of the same class, with as many components.
-        like : Batch or Statistics, default=None
-            As in `own_statistics`.
-        """
+        """Return KL(self || other) jointly over hidden and visible variables, in nats."""
 
     @abstractmethod
     def sample(
         self, n: int, rng: Generator, like: Data | Statistics | None = None
     ) -> tuple[object, object]:
-        """Draw n observations; return visible and hidden variables.
-
-        Parameters
-        ----------
-        n : int
-            How many observations.
-        rng : numpy.random.Generator
-            Source of random numbers.
-        like : Batch or Statistics, default=None
-            Data to draw lengths from, if these are not modelled.
-        """
+        """Draw n observations; return visible and hidden variables."""
 
     def pseudo_data(self, n: int, rng: Generator, like: Data | Statistics | None = None) -> Data:
-        """Draw n observations in the form that `e_step` takes.
-
-        Parameters
-        ----------
-        n, rng, like
-            As in `sample`.
-        """
+        """Draw n observations in the form that `e_step` takes."""
         return self.sample(n, rng, like)[0]
 
     @abstractmethod
     def observations_needed(self, data: Data) -> float:
         """Return how many observations determine the model, for learning rates that adapt to it.
 
-        Parameters
-        ----------
-        data : Batch
-            Observations, whose values are compared with the parameters of the visible part.
+        Their values are compared with the parameters of the visible part.
         """
 
     def size_of(self, data: Data) -> float:
-        """Return the size of a batch: rows for sequences of given lengths, else observations.
-
-        Parameters
-        ----------
-        data : Batch
-            Observations.
-        """
+        """Return the size of a batch: rows for sequences of given lengths, else observations."""
         return data.total_weight
 
     @property
@@ -191,11 +143,6 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
         complete data are an exponential family. It leaves out what does not depend on the
         parameters, so only differences between models have a meaning. For own statistics, these are
         the KL divergence. ValueError if the model does not implement it.
-
-        Parameters
-        ----------
-        statistics : Statistics
-            Evidence, pseudo-statistics of a prior, or a sum of them.
         """
         raise ValueError(
             f"{type(self).__name__} does not implement expected_log_likelihood, which its M-step"
@@ -207,35 +154,18 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
         return n_numbers(self)
 
     def effective_counts(self, statistics: Evidence) -> Floats | None:
-        """Return the weight behind the statistics of each component, (n_components,), or None.
-
-        Parameters
-        ----------
-        statistics : Statistics
-            Evidence, pseudo-statistics of a prior, or a sum of them.
-        """
+        """Return the weight behind the statistics of each component, (n_components,), or None."""
         return None
 
     def mean_form(self, prior: Evidence) -> Evidence:
         """Return pseudo-statistics that lead to the posterior's mean, instead of its mode.
 
-        Parameters
-        ----------
-        prior : Statistics
-            Pseudo-statistics of a conjugate prior; ValueError if the posterior has no mean.
+        ValueError is raised if the posterior of this conjugate prior has no mean.
         """
         raise ValueError(f"{type(self).__name__} has no posterior mean in closed form.")
 
     def aligned_to(self, reference: Self, like: Data | Statistics | None = None) -> Self:
-        """Return the same distribution with hidden states numbered as in a reference.
-
-        Parameters
-        ----------
-        reference : Model
-            Of the same class, with as many components.
-        like : Batch or Statistics, default=None
-            As in `own_statistics`.
-        """
+        """Return the same distribution with hidden states numbered as in a reference."""
         order = self.order_in(reference, like)
         parameters = self.parameters
         if not (order == np.arange(len(order))).all():
@@ -249,36 +179,20 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
     def order_in(self, reference: Self, like: Data | Statistics | None = None) -> Integers:
         """Return the own component or state that matches the reference's j, for each j.
 
-        Parameters
-        ----------
-        reference, like
-            As in `aligned_to`; ValueError if the model has no states that can be matched.
+        ValueError is raised if the model has no states that can be matched.
         """
         raise ValueError(f"{type(self).__name__} has no states that can be matched.")
 
     def renumbered(self, order: Integers) -> Self:
         """Return the same distribution with components or states in another order.
 
-        Parameters
-        ----------
-        order : ndarray of shape (n_components,)
-            The present numbers of those that come first, second, ...
-
-        Raises
-        ------
-        ValueError
-            If these are not all numbers, or are fixed, as some of the parameters are.
+        It has the present numbers of those that come first, second, and so on; ValueError if these
+        are not all numbers, or are fixed, as some of the parameters are.
         """
         raise ValueError(f"{type(self).__name__} has no states that can be renumbered.")
 
     def with_components_of(self, other: Self) -> Self:
-        """Return this model with the components of another, and its own shares or transitions.
-
-        Parameters
-        ----------
-        other : Model
-            Of the same class, with as many components.
-        """
+        """Return this model with the components of another, and its own shares or transitions."""
         return replace(self, parameters=other.parameters)
 
     def __getstate__(self):

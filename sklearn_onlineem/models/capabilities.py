@@ -26,11 +26,6 @@ class NewtonSteps(ABC):
 
         Return the new model, the mean log-likelihood per observation under the old one, in nats,
         and whether no step can change the likelihood any more. ValueError if there is no such step.
-
-        Parameters
-        ----------
-        data : Batch
-            Observations.
         """
 
 
@@ -46,13 +41,8 @@ class RowLikelihoods(ABC):
     ) -> tuple[Statistics, float]:
         """Return the expected statistics and the log-likelihood, weighted averages per observation.
 
-        Parameters
-        ----------
-        data, rng
-            As in `Model.e_step`.
-        log_likelihoods : ndarray of shape (n_rows,), default=None
-            If given, it receives those of all rows, in nats, without their weights; NaN for rows
-            that are missing or have no weight.
+        `log_likelihoods`, (n_rows,), receives those of all rows, in nats, without their weights;
+        NaN for rows that are missing or have no weight.
         """
 
 
@@ -63,20 +53,14 @@ class Reinitialises(ABC):
     def has_empty(self, data: Batch) -> bool:
         """Return whether a component is nearly empty, so that `reinitialised` may change it.
 
-        Parameters
-        ----------
-        data : Batch
-            The last batch of a stream.
+        `data` are the last batch of a stream.
         """
 
     @abstractmethod
     def reinitialised(self, data: Batch) -> SplitMergeStep | None:
         """Return the `SplitMergeStep` that reinitialises an empty component, or None.
 
-        Parameters
-        ----------
-        data : Batch
-            The last observations of a stream.
+        `data` are the last observations of a stream.
         """
 
 
@@ -121,14 +105,7 @@ class SplitsAndMerges(ABC):
     ) -> None:
         """Raise ValueError if the model, or its prior, does not allow split and merge steps.
 
-        Parameters
-        ----------
-        prior : Statistics or None
-            Pseudo-statistics of a conjugate prior; None: there is none.
-        data : Batch, default=None
-            Observations, whose components must not be known.
-        fixed : bool, default=False
-            Whether the steps keep the number of components.
+        Components of `data` must not be known. If `fixed`, the steps keep the number of components.
         """
 
 
@@ -141,35 +118,18 @@ class Levels(ABC):
 
     @abstractmethod
     def is_far(self, data: Batch) -> bool:
-        """Return whether a row of data is as far from the level as those of another level.
-
-        Parameters
-        ----------
-        data : Batch
-            A batch of a stream.
-        """
+        """Return whether a row of a batch is as far from the level as those of another level."""
 
     @abstractmethod
     def relocated(self, data: Batch) -> tuple[Self, Batch] | None:
         """Return the model at the level of data, and those of the data to learn at that level.
 
-        None: the data may be at the level of the model, or are too few to tell.
-
-        Parameters
-        ----------
-        data : Batch
-            The next batch of a stream.
+        None: the next batch of a stream may be at the level of the model, or is too short to tell.
         """
 
     @abstractmethod
     def bounded(self, before: Self) -> Self:
-        """Return the model, with transitions that do not grow unless they did before.
-
-        Parameters
-        ----------
-        before : Levels
-            The model before a step.
-        """
+        """Return the model, with transitions that do not grow unless they did before a step."""
 
 
 class SplitMergeStep(NamedTuple):
@@ -222,13 +182,7 @@ class Chain(ABC, Generic[Kind]):
 
     @abstractmethod
     def sweep(self, rng: Generator) -> float:
-        """Draw all hidden variables; return a mean log-likelihood per observation, in nats.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Source of random numbers.
-        """
+        """Draw all hidden variables; return a mean log-likelihood per observation, in nats."""
 
     @abstractmethod
     def average_in(self) -> None:
@@ -254,13 +208,6 @@ class ComponentUpdates(ABC):
     ) -> Iterable[tuple[Self, float]]:
         """Return the models after sweeps, each with the log-likelihood before its sweep.
 
-        Parameters
-        ----------
-        data : Batch
-            Observations.
-        prior : Statistics, default=None
-            Pseudo-statistics of a conjugate prior; None: there is none.
-        order : {"gain", "cyclic"}, default="gain"
-            Whether the component with the largest expected gain is next, or all take turns; else a
-            ValueError.
+        The prior has pseudo-statistics, or is None. With the order "gain" the component with the
+        largest expected gain is next, with "cyclic" all take turns; ValueError for others.
         """

@@ -116,47 +116,26 @@ class Solver(Settings, ABC):
         return tuple(stage for stage in stages if stage)
 
     def stage(self, kind: type[Stage]) -> Stage | None:
-        """Return the stage of a class, or None if streams have none.
-
-        Parameters
-        ----------
-        kind : type
-            The class.
-        """
+        """Return the stage of a class, or None if streams have none."""
         return next((one for one in self.stream_stages() if isinstance(one, kind)), None)
 
     def prior_of(self, state: State) -> Statistics | None:
         """Return the prior of a state as pseudo-statistics for the solver's estimate, or None.
 
-        Parameters
-        ----------
-        state : State
-            Its own prior leads to the mode of the posterior.
+        That of the state leads to the mode of the posterior.
         """
         return state.prior
 
     def check(self, state: State) -> None:
-        """Raise ValueError if the solver cannot learn a stream of a state's model.
-
-        Parameters
-        ----------
-        state : State
-            With the model, and with the prior if there is one.
-        """
+        """Raise ValueError if the solver cannot learn a stream of a state's model and any prior."""
 
     def start(
         self, state: State, data: Batch, pseudo_statistics: Statistics | None, n_passes: int
     ) -> State:
         """Learn the first batch of a stream: passes of batch EM that count as one step.
 
-        Parameters
-        ----------
-        state, data : State, Batch
-            With the initial model, and the first batch.
-        pseudo_statistics : Statistics or None
-            Sums over observations that keep components apart where the batch has little evidence.
-        n_passes : int
-            Passes of batch EM, at least 1.
+        The state has the initial model. Pseudo-statistics, or None, are sums over observations that
+        keep components apart where the batch has little evidence. There is one pass at least.
         """
         self.check(state)
         model, rng = state.model, state.rng() if state.model.draws else None
@@ -180,11 +159,6 @@ class Solver(Settings, ABC):
 
         `State.after` makes the next state of the update that it returns. `Opening` is not among
         these stages: it may replace the state.
-
-        Parameters
-        ----------
-        state : State
-            The present one.
         """
         self.check(state)
         learn = self._learn
@@ -241,13 +215,7 @@ class Solver(Settings, ABC):
         return state.carrying("average", Average(n + 1, statistics))
 
     def finished(self, state: State) -> State:
-        """Return the final state of a fit, with the model of the `Average` if there is one.
-
-        Parameters
-        ----------
-        state : State
-            After the last pass.
-        """
+        """Return the final state of a fit, with the model of the `Average` if there is one."""
         mean = state.carry.get("average")
         if mean is None:
             return state
@@ -259,11 +227,6 @@ class Solver(Settings, ABC):
         It is a mean log-likelihood in nats per observation: of the last pass if the fit returns its
         model, or nearly so; else of the data under the model that the fit returns, also after a
         single pass that has read the rows more than once.
-
-        Parameters
-        ----------
-        progress, data : Progress, Batch
-            Of a fit that has ended.
         """
         is_another = self.is_stochastic or self.average_from is not None
         if len(progress.lower_bounds) == 1:
@@ -275,10 +238,7 @@ class Solver(Settings, ABC):
     def trial(self, state: State, data: Batch, plan: Plan) -> tuple[int, int | None]:
         """Return how many starts to try, and for how many passes; None: to their end.
 
-        Parameters
-        ----------
-        state, data, plan : State, Batch, Plan
-            Of the fit, with the model of the first start.
+        The state has the model of the first start.
         """
         return 1, None
 

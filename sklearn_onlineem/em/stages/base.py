@@ -81,12 +81,8 @@ class Stage(Settings, ABC):
     ) -> Carry | None:
         """Return what is remembered after a start, or None.
 
-        Parameters
-        ----------
-        state, data : State, Batch
-            The state after the start, and its data; None if the start was given.
-        n_left_out, is_final : int, bool
-            Rows that were left out of the data; whether the start will not be made anew.
+        The state is that after it. The data are those of the start, from which `n_left_out` rows
+        were left out, or None if it was given. If `is_final`, it will not be made anew.
         """
         return None
 
@@ -96,24 +92,13 @@ class Stage(Settings, ABC):
     ) -> Update:
         """Return the update by the next batch of a stream.
 
-        Parameters
-        ----------
-        inner : callable (state, batch, stream, found=None) -> Update
-            The step of the next stage.
-        state, batch, stream : State, Batch, Stream
-            The present state, data in the form that its model takes, and what all steps share.
-        found : EStep, default=None
-            Of the batch under the present model; None: it has not been made.
+        `inner(state, batch, stream, found=None)` is the step of the next stage; the batch is in the
+        form that the model of the state takes, and `stream` is what all steps share. `found` is the
+        `EStep` of the batch under the present model, if it has been made.
         """
 
     def warning(self, before: State | None, after: State, data: Batch) -> str | None:
-        """Return what users are told after a step, or None.
-
-        Parameters
-        ----------
-        before, after, data : State, State, Batch
-            Those of the step; None before a start.
-        """
+        """Return what users are told after a step, or None; before a start there is no state."""
         return None
 
 

@@ -58,24 +58,13 @@ class Opening(Stage):
         check_count("start_rows", self.rows, least=0)
 
     def n_needed(self, first: FirstRows) -> int:
-        """Return how many rows make the final start.
-
-        Parameters
-        ----------
-        first : FirstRows
-            Rows so far.
-        """
+        """Return how many rows make the final start, given the `FirstRows` so far."""
         return min(math.ceil(self.rows * first.size), _MOST_ROWS)
 
     def cut(self, first: FirstRows | None, data: Batch) -> tuple[Batch, Batch | None]:
         """Return the observations of a batch up to the final start, and those after it, if any.
 
         If the first of a stream have no value of a column, rows count from its first value on.
-
-        Parameters
-        ----------
-        first, data : FirstRows, Batch
-            Those before the batch, and the batch.
         """
         n_needed = 0 if first is None else self.n_needed(first)
         if n_needed == 0:
@@ -90,10 +79,7 @@ class Opening(Stage):
     def anew(self, first: FirstRows, starts: object, seed: tuple[int, ...]) -> State:
         """Return the state after a start from the rows so far.
 
-        Parameters
-        ----------
-        first, starts, seed : FirstRows, object, tuple of int
-            These rows, see `Stream`, and the seed of the draws of the start.
+        See `Stream` for the starts; the seed is that of their draws.
         """
         data, n_needed = first.followed_by(), self.n_needed(first)
         made = starts.started(data, seed, n_needed)

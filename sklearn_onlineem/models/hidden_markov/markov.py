@@ -481,31 +481,17 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
         """Return log p(v_t | v_1..t-1), of shape (n_rows,); 0 where nothing is observed.
 
         Where lengths are modelled, it is that of the row and of going on, or of the end.
-
-        Parameters
-        ----------
-        data : Sequences
-            With n_rows in all.
         """
         return _joined(self._in_chunks(self._row_log_likelihoods, data))
 
     def filtered(self, data: Sequences) -> Floats:
-        """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states).
-
-        Parameters
-        ----------
-        data : Sequences
-            Rows, one sequence after the other.
-        """
+        """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states)."""
         return _joined(self._in_chunks(self._filtered, data))
 
     def filtered_end(self, data: Sequences) -> Floats | None:
         """Return the filtered distribution of the last state of all; None for impossible data.
 
-        Parameters
-        ----------
-        data : Sequences
-            As in `filtered`; a piece that continues the last sequence starts from its state.
+        A piece that continues the last sequence starts from its state.
         """
         last = data[len(data) - 1 :] if len(data) > 1 else data
         if self._is_long(last):
@@ -519,13 +505,6 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
 
         ValueError for a sequence that is impossible. `probabilities` are of shape (n_sequences,
         n_steps, n_states).
-
-        Parameters
-        ----------
-        data : Sequences
-            With n_sequences.
-        n_steps : int
-            How many rows follow each sequence.
         """
         states = self._ends(data)
         if not states.any(axis=1).all():
@@ -568,14 +547,9 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     table_of_durations = frozen(np.ones((1, 1)))
 
     def rests_of(self, end: Floats | None) -> Floats:
-        """Return p(state, rows that are left to its segment), (K, D + 1).
+        """Return p(state, rows that are left to its segment), (K, D + 1), of a filtered end.
 
-        Without durations each row is a segment, and D is 1.
-
-        Parameters
-        ----------
-        end : ndarray, or None
-            Filtered end, as `filtered_end` returns it; None: a new sequence begins.
+        Without an end a new sequence begins. Without durations each row is a segment, and D is 1.
         """
         nothing = np.zeros(self.n_components)
         return np.column_stack([nothing, self.start] if end is None else [end, nothing])
@@ -589,33 +563,15 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
             now = now / now.sum(axis=1, keepdims=True) @ transitions
 
     def states_of_end(self, end: Floats) -> Floats:
-        """Return the distribution of the state that a filtered end has, (n_states,).
-
-        Parameters
-        ----------
-        end : ndarray
-            As `filtered_end` returns it.
-        """
+        """Return the distribution of the state that a filtered end has, (n_states,)."""
         return end
 
     def posterior(self, data: Sequences) -> Floats:
-        """Return p(h_t | v), an ndarray of shape (n_rows, n_states).
-
-        Parameters
-        ----------
-        data : Sequences
-            As in `filtered`.
-        """
+        """Return p(h_t | v), an ndarray of shape (n_rows, n_states)."""
         return _joined(self._in_chunks(self._posterior, data, self._posterior_of_long))
 
     def decoded(self, data: Sequences) -> tuple[Integers, Floats]:
-        """Return the most probable state paths h (n_rows,), and log p(v, h) of each (Viterbi).
-
-        Parameters
-        ----------
-        data : Sequences
-            As in `filtered`.
-        """
+        """Return the most probable state paths h (n_rows,), and log p(v, h) of each (Viterbi)."""
         parts = self._in_chunks(self._decoded, data, partial(decoded, self, n_piece=self._n_chunk))
         return tuple(_joined(part) for part in zip(*parts, strict=True))
 

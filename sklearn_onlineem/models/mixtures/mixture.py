@@ -230,13 +230,8 @@ class MixtureModel(
     def predictive_log_likelihood(self, data: Rows, statistics: MixtureStatistics) -> Floats:
         """Return the log posterior predictive density of each row, an ndarray of shape (n_rows,).
 
-        Parameters
-        ----------
-        data : Rows
-            Observations.
-        statistics : MixtureStatistics
-            Pseudo-statistics of the prior plus evidence, as sums over rows. ValueError if the
-            family has no predictive in closed form, or a posterior is improper.
+        The statistics are pseudo-statistics of the prior plus evidence, as sums over rows.
+        ValueError if the family has no predictive in closed form, or a posterior is improper.
         """
         shares, out = statistics.counts + 1.0, np.empty(len(data))
         if not (shares >= 0.0).all():
@@ -316,12 +311,7 @@ class MixtureModel(
     def posterior(self, data: Rows, log_likelihoods: Floats | None = None) -> Floats:
         """Return the responsibilities, an ndarray of shape (n_rows, n_components).
 
-        Parameters
-        ----------
-        data : Rows
-            Observations; labels are ignored.
-        log_likelihoods : ndarray of shape (n_rows,), default=None
-            If given, those of the rows are written to it.
+        Labels are ignored. `log_likelihoods`, (n_rows,), receives those of the rows.
         """
         out = np.empty((len(data), self.n_components), dtype=data.dtype)
         if log_likelihoods is None:
@@ -331,24 +321,12 @@ class MixtureModel(
         return out
 
     def most_probable(self, data: Rows) -> Integers:
-        """Return the component with the largest responsibility for each row, of shape (n_rows,).
-
-        Parameters
-        ----------
-        data : Rows
-            Observations; labels are ignored.
-        """
+        """Return the component with the largest responsibility for each row, without its label."""
         blocks = self.posterior_blocks(data, np.empty(len(data)))
         return np.concatenate([block.argmax(axis=1) for _, block in blocks])
 
     def completed(self, data: Rows) -> Floats:
-        """Return the rows with missing values replaced by their expectations, (n_rows, n_features).
-
-        Parameters
-        ----------
-        data : Rows
-            Observations; labels are ignored.
-        """
+        """Return the rows with expectations for missing values, (n_rows, n_features)."""
         if not data.has_gaps:
             return data.X.copy()
         return self.family.completed(self.parameters, data.X, self.posterior(data))
@@ -358,13 +336,6 @@ class MixtureModel(
 
         A component is drawn for each row from its posterior, then its missing values given the
         observed ones.
-
-        Parameters
-        ----------
-        data : Rows
-            Observations; labels are ignored.
-        rng : numpy.random.Generator
-            Source of random numbers.
         """
         if not data.has_gaps:
             return data.X.copy()
@@ -374,12 +345,7 @@ class MixtureModel(
     def without_gaps(self, data: Rows, rng: Generator | None = None) -> Rows:
         """Return the data if all rows are complete, else with missing values drawn.
 
-        Parameters
-        ----------
-        data : Rows
-            Observations.
-        rng : numpy.random.Generator, default=None
-            Source of random numbers; None: the same draws at each call.
+        Without `rng` they are the same at each call.
         """
         if not data.has_gaps:
             return data
@@ -387,13 +353,7 @@ class MixtureModel(
         return Rows.unchecked(X, data.sample_weight, data.labels, data.n_threads)
 
     def log_joint(self, data: Rows) -> Floats:
-        """Return log p(x_i, k), an ndarray of shape (n_rows, n_components), in nats.
-
-        Parameters
-        ----------
-        data : Rows
-            Observations; labels are ignored.
-        """
+        """Return log p(x_i, k), an ndarray of shape (n_rows, n_components), in nats."""
         log_joint = log_density_of(self.family, self.parameters, data)
         log_joint += self.log_weights.astype(log_joint.dtype)
         return log_joint
@@ -401,12 +361,7 @@ class MixtureModel(
     def posterior_blocks(self, data: Rows, log_likelihoods: Floats) -> Iterator[tuple[int, Floats]]:
         """Yield the `posterior` by blocks of rows, each after the number of its first row.
 
-        Parameters
-        ----------
-        data : Rows
-            Observations; labels are ignored.
-        log_likelihoods : ndarray of float64 of shape (n_rows,)
-            Receives log p(x_i), in nats.
+        `log_likelihoods`, float64 of shape (n_rows,), receives log p(x_i), in nats.
         """
         n_rows = max(1, min(_POSTERIOR_ROWS, _POSTERIOR_VALUES // self.n_components))
         for start in range(0, len(data), n_rows):
@@ -632,13 +587,7 @@ class MixtureChain(Chain[MixtureModel]):
     # ----------------------------------------------------------------------------------- averages
 
     def align_to(self, reference: MixtureModel) -> None:
-        """Number components in averages and draws as in a reference model.
-
-        Parameters
-        ----------
-        reference : MixtureModel
-            With as many components of the same family.
-        """
+        """Number components in averages and draws as in a reference model."""
         self._reference = reference
 
     def _order_of(self, model):
@@ -675,22 +624,13 @@ class MixtureChain(Chain[MixtureModel]):
     def pooled(chains: Sequence[MixtureChain]) -> MixtureModel:
         """Return the model of the average over the sweeps of chains aligned to one model.
 
-        Parameters
-        ----------
-        chains : list of MixtureChain
-            At least one; each has averaged at least one sweep in.
+        There is one chain at least, and each has averaged at least one sweep in.
         """
         share = 1.0 / sum(chain._n_averaged for chain in chains)
         return chains[0]._model_of(combine([(share, chain._sum) for chain in chains]))
 
     def draw(self, rng: Generator) -> MixtureModel:
-        """Return weights and parameters drawn given the present components, as a model.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Source of random numbers.
-        """
+        """Return weights and parameters drawn given the present components, as a model."""
         total = combine([(1.0, self._given), (1.0, self._statistics(self._rows, self._labels))])
         weights, model = self._weights(rng), self._model
         parameters = self._family.draw_from_posterior(total.emissions, rng)

@@ -270,13 +270,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
         return self._expecting()._infer(data.unnumbered())[0]
 
     def posterior(self, data: Documents) -> Floats:
-        """Return the expected proportions of topics, an ndarray (n_documents, n_components).
-
-        Parameters
-        ----------
-        data : Documents
-            Counts of words.
-        """
+        """Return the expected proportions of topics, an ndarray (n_documents, n_components)."""
         proportions = np.empty((len(data), self.n_components))
         self._expecting()._infer(data.unnumbered(), proportions=proportions)
         return proportions
@@ -355,12 +349,8 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
     ) -> tuple[Floats, Floats]:
         """Draw n documents; return counts (n, n_words) and proportions of topics (n, n_components).
 
-        Parameters
-        ----------
-        n, rng, like
-            As in `Model.sample`.
-        lengths : array-like broadcasting to (n,), default=None
-            Tokens of each document; None: as in `like` or, without it, the mean length, rounded.
+        They have `lengths` tokens, one number or (n,), or those of `like`, or else the mean length,
+        rounded.
         """
         if lengths is None:
             lengths = np.rint(self.length) if like is None else rng.choice(np.rint(like.lengths), n)
