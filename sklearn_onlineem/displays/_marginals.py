@@ -156,10 +156,8 @@ def profile(model, X, chosen, names, xlabel):
     average = model.weights @ means
     shares = None
     if X is not None:
-        total, n_seen = X.sum(axis=0), X.shape[0]
-        if isinstance(X, np.ndarray):
-            total, n_seen = np.nansum(X, axis=0), np.count_nonzero(~np.isnan(X), axis=0)
-        shares = np.asarray(total, dtype=float).ravel() / np.maximum(n_seen, 1)
+        known = np.ma.masked_invalid(X) if isinstance(X, np.ndarray) else X
+        shares = np.ma.filled(known.mean(axis=0), 0.0).astype(float).ravel()
     if shares_counts:
         means, average = means / means.sum(axis=1, keepdims=True), average / average.sum()
         shares = None if shares is None else shares / max(shares.sum(), 1e-300)

@@ -122,9 +122,8 @@ def test_scikit_learns_mixtures_have_the_same_picture(kind):
     theirs = rival.GaussianMixture(3, covariance_type=kind, random_state=0).fit(IRIS.data)
     ours = MixtureDisplay.from_estimator(theirs, IRIS.data, features=[1, 2], masses=0.9)
     for k, covariance in enumerate(covariance_matrices(theirs)):
-        distances = squared_distances(
-            boundary(ours.ellipses_[k, 0]), theirs.means_[k, 1:3], covariance[1:3, 1:3]
-        )
+        moments = theirs.means_[k, 1:3], covariance[1:3, 1:3]
+        distances = squared_distances(boundary(ours.ellipses_[k, 0]), *moments)
         np.testing.assert_allclose(distances, stats.chi2.ppf(0.9, 2), rtol=1e-9)
 
 
@@ -391,9 +390,8 @@ def test_looks_can_be_changed():
 def test_pixels_of_an_ellipse_are_about_its_area():
     """Of what a file has in the end: filled pixels, by the area of the ellipse."""
     X = np.random.default_rng(0).standard_normal((200, 2))
-    display = MixtureDisplay.from_estimator(
-        GaussianMixture(1).fit(X), masses=0.9, line_kw={"linewidth": 0.0}
-    )
+    look = {"masses": 0.9, "line_kw": {"linewidth": 0.0}}
+    display = MixtureDisplay.from_estimator(GaussianMixture(1).fit(X), **look)
     display.ax_.set(xlim=(-4.0, 4.0), ylim=(-4.0, 4.0))
     canvas = FigureCanvasAgg(display.figure_)
     canvas.draw()
