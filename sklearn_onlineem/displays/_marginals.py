@@ -157,7 +157,7 @@ def profile(model, X, chosen, names, xlabel):
     shares = None
     if X is not None:
         known = np.ma.masked_invalid(X) if isinstance(X, np.ndarray) else X
-        shares = np.ma.filled(known.mean(axis=0), 0.0).astype(float).ravel()
+        shares = np.asarray(np.ma.filled(known.mean(axis=0), 0.0), dtype=float).ravel()
     if shares_counts:
         means, average = means / means.sum(axis=1, keepdims=True), average / average.sum()
         shares = None if shares is None else shares / max(shares.sum(), 1e-300)
