@@ -275,94 +275,66 @@ SIMD_INLINE void judge(
         }
 }
 
-SIMD_INLINE void run_of(
-    ChainRun *run, const ChainTable *table, const ChainTable *transposed, int has_zeros,
-    const ptrdiff_t W, const ptrdiff_t tile)
+/* Steps of some runs, of which each product with a table is made at once, or those of all runs, by
+ * tiles above the widest, with one table that is read once. */
+SIMD_INLINE void advance_by_tiles(
+    ChainRun *runs, const int n_runs, const ChainTable *table, const ChainTable *transposed,
+    int has_zeros, const ptrdiff_t W, const ptrdiff_t tile)
 {
-    double local[3 * WIDEST_TILE], before = 1;
-    double *beta = W <= WIDEST_TILE ? local : run->states;
-    double *predicted = beta + W, *next = beta + 2 * W;
-    double *RESTRICT w = run->back->density, *RESTRICT posterior = run->back->alpha;
-    double *RESTRICT filtered = run->filtered;
-    const double *RESTRICT back_total = run->back->total;
-    const double *RESTRICT back_scale = run->back->scale;
-    const double *RESTRICT density = run->ahead->density;
-    double *RESTRICT alpha = run->ahead->alpha, *RESTRICT total = run->ahead->total;
-    double *RESTRICT scale = run->ahead->scale;
-    ptrdiff_t n_back = run->back->B, n_ahead = run->ahead->B;
-    ptrdiff_t n_steps = n_back > n_ahead ? n_back : n_ahead;
-    double least[LANES], most[LANES];
-    int is_lost = 0, drops = has_zeros && run->is_certain;
-    for (ptrdiff_t l = 0; l < LANES; l++) least[l] = 1;
-    for (ptrdiff_t l = 0; l < LANES; l++) most[l] = 0;
-    for (ptrdiff_t j = 0; j < 2 * W; j++) beta[j] = run->states[j];
-    if (has_zeros && n_back > 0)
-        for (ptrdiff_t j = 0; j < W; j++) most[0] = beta[j] > most[0] ? beta[j] : most[0];
-    for (ptrdiff_t i = 0; i < n_steps; i++) {
-        ptrdiff_t t = n_back - 1 - i;
-        if (t >= 0) {
-            backward_step(w + t * W, back_total[t], back_scale[t], drops, W, beta,
-                          posterior + t * W, filtered + t * W);
-            product(w + t * W, transposed, W, tile, next);
-            step_back(next, W, beta, most);
-        }
-        if (i < n_ahead && !is_lost) {
-            is_lost = forward_step(density + i * W, i % ROWS_PER_DIVISION == 0, has_zeros, W,
-                                   predicted, &before, alpha + i * W, total + i, scale + i, least);
-            product(alpha + i * W, table, W, tile, predicted);
-        }
-    }
-    for (ptrdiff_t j = 0; j < 2 * W; j++) run->states[j] = beta[j];
-    judge(least, most, is_lost, has_zeros, run);
-}
-
-/* Runs of many states, side by side. */
-SIMD_INLINE void runs_of_many(
-    ChainRun *runs, int n_runs, const double *table, int has_zeros, const ptrdiff_t W)
-{
-    double least[MOST_RUNS][LANES], most[MOST_RUNS][LANES], before[MOST_RUNS];
+    const int is_together = tile > WIDEST_TILE;
+    double local[3 * WIDEST_TILE], least[MOST_RUNS][LANES], most[MOST_RUNS][LANES];
+    double before[MOST_RUNS], *states[MOST_RUNS];
     int is_lost[MOST_RUNS];
     ptrdiff_t n_steps = 0;
     for (int r = 0; r < n_runs; r++) {
-        const double *beta = runs[r].states;
         ptrdiff_t n_back = runs[r].back->B, n_ahead = runs[r].ahead->B;
+        double *beta = states[r] = W <= WIDEST_TILE ? local : runs[r].states;
         before[r] = 1, is_lost[r] = 0;
         for (ptrdiff_t l = 0; l < LANES; l++) least[r][l] = 1;
         for (ptrdiff_t l = 0; l < LANES; l++) most[r][l] = 0;
-        for (ptrdiff_t j = 0; n_back > 0 && j < W; j++)
+        for (ptrdiff_t j = 0; j < 2 * W; j++) beta[j] = runs[r].states[j];
+        for (ptrdiff_t j = 0; has_zeros && n_back > 0 && j < W; j++)
             most[r][0] = beta[j] > most[r][0] ? beta[j] : most[r][0];
         n_steps = n_steps > n_back ? n_steps : n_back;
         n_steps = n_steps > n_ahead ? n_steps : n_ahead;
     }
     for (ptrdiff_t i = 0; i < n_steps; i++) {
-        ChainProduct product[2 * MOST_RUNS];
+        ChainProduct all[2 * MOST_RUNS];
         int n_products = 0;
         for (int r = 0; r < n_runs; r++) {
             const ChainBlock *back = runs[r].back, *ahead = runs[r].ahead;
-            double *beta = runs[r].states, *predicted = beta + W, *next = beta + 2 * W;
-            int is_reversed = runs[r].is_reversed;
-            ptrdiff_t t = back->B - 1 - i;
+            double *beta = states[r], *predicted = beta + W, *next = beta + 2 * W;
+            const ptrdiff_t t = back->B - 1 - i;
             if (t >= 0) {
-                backward_step(back->density + t * W, back->total[t], back->scale[t],
-                              has_zeros && runs[r].is_certain, W, beta, back->alpha + t * W,
-                              runs[r].filtered + t * W);
-                product[n_products++] =
-                    (ChainProduct){ back->density + t * W, next, is_reversed };
+                double *w = back->density + t * W;
+                backward_step(w, back->total[t], back->scale[t], has_zeros && runs[r].is_certain, W,
+                              beta, back->alpha + t * W, runs[r].filtered + t * W);
+                if (is_together) {
+                    all[n_products++] = (ChainProduct){ w, next, runs[r].is_reversed };
+                } else {
+                    product(w, transposed, W, tile, next);
+                    step_back(next, W, beta, most[r]);
+                }
             }
             if (i < ahead->B && !is_lost[r]) {
+                double *alpha = ahead->alpha + i * W;
                 is_lost[r] = forward_step(
                     ahead->density + i * W, i % ROWS_PER_DIVISION == 0, has_zeros, W, predicted,
-                    before + r, ahead->alpha + i * W, ahead->total + i, ahead->scale + i, least[r]);
-                product[n_products++] =
-                    (ChainProduct){ ahead->alpha + i * W, predicted, !is_reversed };
+                    before + r, alpha, ahead->total + i, ahead->scale + i, least[r]);
+                if (is_together)
+                    all[n_products++] = (ChainProduct){ alpha, predicted, !runs[r].is_reversed };
+                else product(alpha, table, W, tile, predicted);
             }
         }
-        products(product, n_products, table, W);
-        for (int r = 0; r < n_runs; r++)
-            if (i < runs[r].back->B)
-                step_back(runs[r].states + 2 * W, W, runs[r].states, most[r]);
+        if (is_together) products(all, n_products, table->dense, W);
+        for (int r = 0; is_together && r < n_runs; r++)
+            if (i < runs[r].back->B) step_back(states[r] + 2 * W, W, states[r], most[r]);
     }
-    for (int r = 0; r < n_runs; r++) judge(least[r], most[r], is_lost[r], has_zeros, runs + r);
+    for (int r = 0; r < n_runs; r++) {
+        for (ptrdiff_t j = 0; states[r] != runs[r].states && j < 2 * W; j++)
+            runs[r].states[j] = states[r][j];
+        judge(least[r], most[r], is_lost[r], has_zeros, runs + r);
+    }
 }
 
 SIMD_INLINE int is_read_once(const ChainTable *table, ptrdiff_t W)
@@ -373,13 +345,13 @@ SIMD_CLONES SIMD_UNUSED static void advance_runs(
     int has_zeros, ptrdiff_t W)
 {
     if (is_read_once(table, W)) {
-        runs_of_many(runs, n_runs, table->dense, has_zeros, W);
+        advance_by_tiles(runs, n_runs, table, transposed, has_zeros, W, W);
         return;
     }
     for (int r = 0; r < n_runs; r++) {
         const ChainTable *ahead = runs[r].is_reversed ? transposed : table;
         const ChainTable *back = runs[r].is_reversed ? table : transposed;
-#define RUN(width, tile) run_of(runs + r, ahead, back, has_zeros, width, tile)
+#define RUN(width, tile) advance_by_tiles(runs + r, 1, ahead, back, has_zeros, width, tile)
         if (table->begin) RUN(W, 0);
         else if (W == 4) RUN(4, 4);
         else if (W == 8) RUN(8, 8);

@@ -160,13 +160,11 @@ SIMD_UNUSED static Evidence *lay_out_evidence(ptrdiff_t n, ptrdiff_t k, ptrdiff_
 {
     Evidence *slabs = (Evidence *)take(arena, n, sizeof(Evidence));
     for (ptrdiff_t i = 0; i < n; i++) {
-        double *initial = take_doubles(arena, moments_size(k));
-        double *transitions = take_doubles(arena, moments_size(2 * k));
-        double *emissions = take_doubles(arena, moments_size(k + d));
-        if (!slabs) continue;
-        slabs[i].initial = moments_at(initial, k);
-        slabs[i].transitions = moments_at(transitions, 2 * k);
-        slabs[i].emissions = moments_at(emissions, k + d);
+        const ptrdiff_t first = moments_size(k), second = moments_size(2 * k);
+        double *own = take_doubles(arena, first + second + moments_size(k + d));
+        if (slabs)
+            slabs[i] = (Evidence){moments_at(own, k), moments_at(own + first, 2 * k),
+                                  moments_at(own + first + second, k + d)};
     }
     return slabs;
 }

@@ -37,7 +37,8 @@ cdef double LEAST_CHANGE = 1e-15
 cdef double NOTHING = -700.0
 
 
-cdef struct Tables:
+# A chain, and scratch memory of the present sequence.
+cdef struct Run:
     Py_ssize_t K, D
     const double* moves         # (K, K)
     const double* log_moves
@@ -48,9 +49,6 @@ cdef struct Tables:
     const double* at_least      # (K, D), p(S >= s)
     const double* log_at_least
     const double* log_final     # (K,), of ends after the last row; NULL: its segment may go on
-
-
-cdef struct Run:
     Py_ssize_t T, R
     const double* first     # (K, R + 1), logarithms; R >= min(T, D)
     const double* going     # (K, R + 1)
@@ -84,7 +82,6 @@ cdef class Chain:
     None; `first` and `going` (K, R + 1) as logarithms, of the first sequence, and of the others.
     """
 
-    cdef Tables tables
     cdef Run run
     cdef list held
     cdef object durations, firsts
@@ -99,23 +96,23 @@ cdef class Chain:
         require(final is None or final.shape == (K,), "ends of K states")
         self.held, self.durations, self.firsts = [], durations, firsts
         at_least = np.cumsum(durations[:, ::-1], axis=1)
-        self.tables.K, self.tables.D = K, D
-        self.tables.moves = self.hold(transmat)
-        self.tables.back = self.hold(transmat.T)
-        self.tables.durations = self.hold(durations[:, ::-1])
-        self.tables.at_least = self.hold(at_least)
-        self.tables.log_moves = self.hold(_log(transmat))
-        self.tables.log_back = self.hold(_log(transmat.T))
-        self.tables.log_durations = self.hold(_log(durations[:, ::-1]))
-        self.tables.log_at_least = self.hold(_log(at_least))
-        self.tables.log_final = NULL
+        self.run.K, self.run.D = K, D
+        self.run.moves = self.hold(transmat)
+        self.run.back = self.hold(transmat.T)
+        self.run.durations = self.hold(durations[:, ::-1])
+        self.run.at_least = self.hold(at_least)
+        self.run.log_moves = self.hold(_log(transmat))
+        self.run.log_back = self.hold(_log(transmat.T))
+        self.run.log_durations = self.hold(_log(durations[:, ::-1]))
+        self.run.log_at_least = self.hold(_log(at_least))
+        self.run.log_final = NULL
         if final is not None:
-            self.tables.log_final = self.hold(_log(np.asarray(final)[None]))
+            self.run.log_final = self.hold(_log(np.asarray(final)[None]))
         for i in range(2):
             arena = counting_arena() if i == 0 else arena
             if i == 1:
                 self.memory = allocate(&arena)
-            self.run = lay_out(K, D, most_rows, &arena)
+            lay_out(&self.run, most_rows, &arena)
 
     cdef const double* hold(self, table) except NULL:
         cdef const double[:, ::1] rows = np.ascontiguousarray(table, dtype=np.float64)
@@ -127,20 +124,18 @@ cdef class Chain:
         if s < 2:
             log_first, log_going = self.firsts[2 * s], self.firsts[2 * s + 1]
             self.run.R = log_first.shape[1] - 1
-            require(log_first.shape == log_going.shape and len(log_first) == self.tables.K,
+            require(log_first.shape == log_going.shape and len(log_first) == self.run.K,
                     "first segments of K states")
             self.run.first, self.run.going = self.hold(log_first), self.hold(log_going)
-        return require(self.run.R >= min(T, self.tables.D), "rows that are left to first segments")
+        return require(self.run.R >= min(T, self.run.D), "rows that are left to first segments")
 
     def __dealloc__(self):
         free(self.memory)
 
 
-cdef Run lay_out(Py_ssize_t K, Py_ssize_t D, Py_ssize_t T, Arena* arena) noexcept nogil:
-    cdef Run run
+cdef void lay_out(Run* run, Py_ssize_t T, Arena* arena) noexcept nogil:
+    cdef Py_ssize_t K = run.K, D = run.D, k
     cdef Window window
-    cdef Py_ssize_t k
-    memset(&run, 0, sizeof(Run))
     run.windows = <Window*> take(arena, K, sizeof(Window))
     for k in range(K):
         window = lay_out_window(D, arena)
@@ -149,12 +144,11 @@ cdef Run lay_out(Py_ssize_t K, Py_ssize_t D, Py_ssize_t T, Arena* arena) noexcep
     take_each(arena, T * K, &run.y, &run.begin, &run.end)
     run.first_end = take_doubles(arena, D * K)
     take_each(arena, K, &run.alive, &run.first_mass, &run.state, &run.after, &run.scratch)
-    return run
 
 
-cdef void clear(const Tables* of, Run* run) noexcept nogil:
+cdef void clear(Run* run) noexcept nogil:
     cdef Py_ssize_t k
-    for k in range(of.K):
+    for k in range(run.K):
         clear_window(run.windows + k)
         run.alive[k] = 0.0
 
@@ -183,13 +177,11 @@ cdef inline double of_first(
     return table[k * (run.R + 1) + r] if r <= run.R else -INFINITY
 
 
-cdef double change_of(
-    const floating* x, Py_ssize_t t, const Tables* of, const Run* run
-) noexcept nogil:
+cdef double change_of(const floating* x, Py_ssize_t t, const Run* run) noexcept nogil:
     """What a row changes the reference by: its largest density, and how far windows are from it."""
     cdef double most = -INFINITY, far = -INFINITY
     cdef Py_ssize_t k
-    for k in range(of.K):
+    for k in range(run.K):
         most = max(most, <double> x[k])
         far = max(far, run.windows[k].shift + run.windows[k].scale)
         far = max(far, run.alive[k] + of_first(run.going, k, t, run))
@@ -198,32 +190,30 @@ cdef double change_of(
 
 
 cdef inline double over_durations(
-    const double* table, const double* log_table, Py_ssize_t k, const Tables* of, Run* run,
+    const double* table, const double* log_table, Py_ssize_t k, Run* run,
     bint is_best, double first, double* as_product,
 ) noexcept nogil:
     """log sum_s p(s) exp(term_s), or the largest term, with that of a first segment among them"""
     if is_best:
-        return max(first, best_of(run.windows + k, log_table + k * of.D))
+        return max(first, best_of(run.windows + k, log_table + k * run.D))
     return log_add(first, log_sum_of(
-        run.windows + k, table + k * of.D, log_table + k * of.D, as_product))
+        run.windows + k, table + k * run.D, log_table + k * run.D, as_product))
 
 
-cdef void open_segments(
-    Py_ssize_t n, const Tables* of, Run* run, bint is_best, double* out
-) noexcept nogil:
+cdef void open_segments(Py_ssize_t n, Run* run, bint is_best, double* out) noexcept nogil:
     """out (K,) <- log p(the n rows so far, a segment of k goes on to the last or beyond)"""
     cdef double unused
     cdef Py_ssize_t k
-    for k in range(of.K):
-        out[k] = over_durations(of.at_least, of.log_at_least, k, of, run, is_best,
+    for k in range(run.K):
+        out[k] = over_durations(run.at_least, run.log_at_least, k, run, is_best,
                                 run.alive[k] + of_first(run.going, k, n, run), &unused)
 
 
-cdef void ended(Py_ssize_t n, const Tables* of, Run* run, double* out) noexcept nogil:
+cdef void ended(Py_ssize_t n, Run* run, double* out) noexcept nogil:
     """out (K,) <- log p(the n rows, a segment of k ends with the last, and the sequence)"""
     cdef Py_ssize_t k
-    for k in range(of.K):
-        out[k] = run.end[(n - 1) * of.K + k] + of.log_final[k]
+    for k in range(run.K):
+        out[k] = run.end[(n - 1) * run.K + k] + run.log_final[k]
 
 
 cdef void best_product(
@@ -236,12 +226,10 @@ cdef void best_product(
             out[k] = max(out[k], x[j] + log_table[j * K + k])
 
 
-cdef void forward_row(
-    const floating* x, Py_ssize_t t, const Tables* of, Run* run, bint is_best
-) noexcept nogil:
+cdef void forward_row(const floating* x, Py_ssize_t t, Run* run, bint is_best) noexcept nogil:
     """y, begin and end of a row"""
-    cdef Py_ssize_t K = of.K, k
-    cdef double change = change_of(x, t, of, run), unused, first
+    cdef Py_ssize_t K = run.K, k
+    cdef double change = change_of(x, t, run), unused, first
     cdef double* begin = run.begin + t * K
     cdef const double* before = run.end + (t - 1) * K
     if t == 0:
@@ -249,9 +237,9 @@ cdef void forward_row(
             run.state[k] = of_first(run.first, k, 0, run)
         before = run.state
     if is_best:
-        best_product(before, of.log_moves, K, begin)
+        best_product(before, run.log_moves, K, begin)
     else:
-        log_product(before, of.moves, of.log_moves, K, run.scratch, begin)
+        log_product(before, run.moves, run.log_moves, K, run.scratch, begin)
     run.reference += change
     for k in range(K):
         push(run.windows + k, begin[k])
@@ -259,50 +247,49 @@ cdef void forward_row(
         grow(run.windows + k, run.y[t * K + k])
         run.alive[k] += run.y[t * K + k]
         first = run.alive[k] + of_first(run.first, k, t + 1, run)
-        if t < of.D:
+        if t < run.D:
             run.first_end[t * K + k] = first
         run.end[t * K + k] = over_durations(
-            of.durations, of.log_durations, k, of, run, is_best, first, &unused)
+            run.durations, run.log_durations, k, run, is_best, first, &unused)
 
 
-cdef void forward(const floating* x, const Tables* of, Run* run, bint is_best) noexcept nogil:
+cdef void forward(const floating* x, Run* run, bint is_best) noexcept nogil:
     """All rows, and the log-likelihood, or that of the best path."""
     cdef Py_ssize_t t, k
-    clear(of, run)
+    clear(run)
     run.reference = 0.0
     for t in range(run.T):
-        forward_row(x + t * of.K, t, of, run, is_best)
-    if of.log_final != NULL:
-        ended(run.T, of, run, run.state)
+        forward_row(x + t * run.K, t, run, is_best)
+    if run.log_final != NULL:
+        ended(run.T, run, run.state)
     else:
-        open_segments(run.T, of, run, is_best, run.state)
+        open_segments(run.T, run, is_best, run.state)
     if is_best:
         run.log_likelihood = -INFINITY
-        for k in range(of.K):
+        for k in range(run.K):
             run.log_likelihood = max(run.log_likelihood, run.state[k])
     else:
-        run.log_likelihood = log_sum(run.state, of.K)
+        run.log_likelihood = log_sum(run.state, run.K)
 
 
 cdef void count_moves(
-    const double* end, const double* onward, const Tables* of, Sums* sums
+    const double* end, const double* onward, const Run* run, Sums* sums
 ) noexcept nogil:
     """Add the expected moves from segments that end to those that begin at the next row."""
-    cdef Py_ssize_t K = of.K, j, k
+    cdef Py_ssize_t K = run.K, j, k
     cdef double weight
     for j in range(K):
         for k in range(K):
-            weight = end[j] + of.log_moves[j * K + k] + onward[k]
+            weight = end[j] + run.log_moves[j * K + k] + onward[k]
             if weight > NOTHING:
                 sums.moves[j * K + k] += exp(weight)
 
 
 cdef void count_durations(
-    double begin, double value, double product, Py_ssize_t k, const Tables* of, Run* run,
-    Sums* sums,
+    double begin, double value, double product, Py_ssize_t k, Run* run, Sums* sums
 ) noexcept nogil:
     """Add the expected durations of segments that begin at a row, and end before the last one."""
-    cdef Py_ssize_t D = of.D
+    cdef Py_ssize_t D = run.D
     if begin + value <= NOTHING:
         return
     if product > 0.0:
@@ -310,13 +297,13 @@ cdef void count_durations(
                      sums.products + k * D)
     else:
         add_exp(begin + run.windows[k].shift, logs_of(run.windows + k),
-                of.log_durations + k * D, D, sums.durations + k * D)
+                run.log_durations + k * D, D, sums.durations + k * D)
 
 
-cdef void backward(const Tables* of, Run* run, Sums* sums) noexcept nogil:
+cdef void backward(Run* run, Sums* sums) noexcept nogil:
     """begin and end become expected numbers of segments that begin at, and end with, each row."""
-    cdef Py_ssize_t K = of.K, D = of.D, T = run.T, t, k, n
-    cdef bint is_open = of.log_final == NULL
+    cdef Py_ssize_t K = run.K, D = run.D, T = run.T, t, k, n
+    cdef bint is_open = run.log_final == NULL
     cdef double value, product, tail, weight
     # Logarithms of what follows a segment that ends with the row, or begins at it.
     cdef double* after = run.after
@@ -328,14 +315,14 @@ cdef void backward(const Tables* of, Run* run, Sums* sums) noexcept nogil:
             run.alive[k] + of_first(run.going, k, T, run) - run.log_likelihood)
         if T <= run.R:
             sums.beyond[k * (run.R + 1) + T] += run.first_mass[k]
-    clear(of, run)
+    clear(run)
     for t in range(T - 1, -1, -1):
         begin, end = run.begin + t * K, run.end + t * K
         for k in range(K):
-            after[k] = -INFINITY if is_open else of.log_final[k] - run.log_likelihood
+            after[k] = -INFINITY if is_open else run.log_final[k] - run.log_likelihood
         if t < T - 1:
-            count_moves(end, onward, of, sums)
-            log_product(onward, of.back, of.log_back, K, run.scratch, after)
+            count_moves(end, onward, run, sums)
+            log_product(onward, run.back, run.log_back, K, run.scratch, after)
         for k in range(K):
             end[k] = exp(end[k] + after[k])
             if t < min(D, run.R):
@@ -346,11 +333,11 @@ cdef void backward(const Tables* of, Run* run, Sums* sums) noexcept nogil:
             grow(run.windows + k, run.y[t * K + k])
             run.alive[k] += run.y[t * K + k]
             value = log_sum_of(
-                run.windows + k, of.durations + k * D, of.log_durations + k * D, &product)
-            count_durations(begin[k], value, product, k, of, run, sums)
+                run.windows + k, run.durations + k * D, run.log_durations + k * D, &product)
+            count_durations(begin[k], value, product, k, run, sums)
             n = T - t
             if is_open and n <= D:
-                tail = run.alive[k] + of.log_at_least[k * D + D - n] - run.log_likelihood
+                tail = run.alive[k] + run.log_at_least[k * D + D - n] - run.log_likelihood
                 sums.open[k * D + n - 1] += exp(begin[k] + tail)
                 value = log_add(value, tail)
             onward[k] = value
@@ -358,15 +345,15 @@ cdef void backward(const Tables* of, Run* run, Sums* sums) noexcept nogil:
     # Segments that ended before the first row.
     for k in range(K):
         after[k] = of_first(run.first, k, 0, run)
-    count_moves(after, onward, of, sums)
-    log_product(onward, of.back, of.log_back, K, run.scratch, after)
+    count_moves(after, onward, run, sums)
+    log_product(onward, run.back, run.log_back, K, run.scratch, after)
     for k in range(K):
         sums.left[k * (run.R + 1)] += exp(of_first(run.first, k, 0, run) + after[k])
 
 
-cdef void posteriors(floating* x, const Tables* of, Run* run) noexcept nogil:
+cdef void posteriors(floating* x, Run* run) noexcept nogil:
     """p(state | all rows): those that were there, without segments that ended, with new ones."""
-    cdef Py_ssize_t K = of.K, t, k
+    cdef Py_ssize_t K = run.K, t, k
     cdef double* mass = run.first_mass
     cdef double total
     for t in range(run.T):
@@ -407,7 +394,6 @@ def forward_backward(
     cdef Py_ssize_t S = log_likelihoods.shape[0], s, K = counts.shape[0], D = counts.shape[1]
     cdef Py_ssize_t most = longest_of(&offsets[0], offsets.shape[0], S, log_densities.shape[0])
     cdef Chain walked = Chain(most, *chain)
-    cdef Tables* of = &walked.tables
     cdef Run* run = &walked.run
     cdef Sums sums
     cdef double[:, ::1] products = np.zeros((K, D)), reversed_counts = np.zeros((K, D))
@@ -415,7 +401,7 @@ def forward_backward(
     cdef floating* x
     cdef Py_ssize_t n = log_densities.shape[0]
     cdef bint draws = uniforms is not None
-    require(D == of.D and K == of.K == log_densities.shape[1]
+    require(D == run.D and K == run.K == log_densities.shape[1]
             and moves.shape[0] == K == moves.shape[1] and open.shape[0] == K
             and open.shape[1] == D, "sums of K states and D durations")
     require(not draws or uniforms.shape[0] == n == states.shape[0] and uniforms.shape[1] == 2,
@@ -435,15 +421,15 @@ def forward_backward(
         sums.left, sums.beyond = &left[0, 0], &beyond[0, 0]
         x = &log_densities[offsets[s], 0]
         with nogil:
-            forward(x, of, run, False)
+            forward(x, run, False)
             log_likelihoods[s] = run.log_likelihood + run.reference
             if run.log_likelihood == -INFINITY and not draws:
                 memset(x, 0, run.T * K * sizeof(floating))
             elif run.log_likelihood > -INFINITY and draws:
-                trace(of, run, False, &uniforms[offsets[s], 0], &states[offsets[s]], &sums)
+                trace(run, False, &uniforms[offsets[s], 0], &states[offsets[s]], &sums)
             elif run.log_likelihood > -INFINITY:
-                backward(of, run, &sums)
-                posteriors(x, of, run)
+                backward(run, &sums)
+                posteriors(x, run)
     if not draws:
         in_order = np.asarray(products) * walked.durations[:, ::-1] + reversed_counts
         np.asarray(counts)[:, ::-1] = in_order
@@ -465,27 +451,26 @@ def filtered(
     cdef Py_ssize_t D = elapsed.shape[1]
     cdef Py_ssize_t most = longest_of(&offsets[0], offsets.shape[0], S, log_densities.shape[0])
     cdef Chain walked = Chain(most, *chain)
-    cdef Tables* of = &walked.tables
     cdef Run* run = &walked.run
     cdef double total, before
     cdef const double* logs
     cdef floating* x
-    require(D == of.D and K == of.K == log_densities.shape[1] and K == beyond.shape[0]
+    require(D == run.D and K == run.K == log_densities.shape[1] and K == beyond.shape[0]
             and rows.shape[0] == log_densities.shape[0], "states and durations")
     for s in range(S):
         walked.begin_with(s, offsets[s + 1] - offsets[s])
         x = &log_densities[offsets[s], 0]
         if only_likelihoods:
             with nogil:
-                forward(x, of, run, False)
+                forward(x, run, False)
                 log_likelihoods[s] = run.log_likelihood + run.reference
             continue
         with nogil:
-            clear(of, run)
+            clear(run)
             run.reference = before = total = 0.0
             for t in range(run.T):
-                forward_row(x + t * K, t, of, run, False)
-                open_segments(t + 1, of, run, False, run.state)
+                forward_row(x + t * K, t, run, False)
+                open_segments(t + 1, run, False, run.state)
                 run.log_likelihood = log_sum(run.state, K)
                 total = run.log_likelihood + run.reference
                 rows[offsets[s] + t] = total - before if total > -INFINITY else total
@@ -494,8 +479,8 @@ def filtered(
                     x[t * K + k] = <floating> (
                         exp(run.state[k] - run.log_likelihood) if total > -INFINITY else 0.0)
             log_likelihoods[s] = total
-            if of.log_final != NULL and total > -INFINITY:
-                ended(run.T, of, run, run.state)
+            if run.log_final != NULL and total > -INFINITY:
+                ended(run.T, run, run.state)
                 log_likelihoods[s] = log_sum(run.state, K) + run.reference
                 rows[offsets[s] + run.T - 1] += log_likelihoods[s] - total
             for k in range(K):
@@ -505,7 +490,7 @@ def filtered(
                     if n < run.T and total > -INFINITY:
                         elapsed[k, n] = exp(
                             run.windows[k].shift + logs[D - 1 - n]
-                            + of.log_at_least[k * D + D - 1 - n] - run.log_likelihood)
+                            + run.log_at_least[k * D + D - 1 - n] - run.log_likelihood)
                 beyond[k] = 0.0 if total == -INFINITY else exp(
                     run.alive[k] + of_first(run.going, k, run.T, run) - run.log_likelihood)
 
@@ -540,11 +525,11 @@ cdef inline bint consider(Choice* choice, Py_ssize_t i, double log_weight) noexc
     return choice.below > choice.uniform
 
 
-cdef Py_ssize_t choose_state(const Tables* of, const Run* run, Choice choice) noexcept nogil:
+cdef Py_ssize_t choose_state(const Run* run, Choice choice) noexcept nogil:
     """A state with log weights `after`."""
-    cdef double total = log_sum(run.after, of.K)
+    cdef double total = log_sum(run.after, run.K)
     cdef Py_ssize_t k
-    for k in range(of.K):
+    for k in range(run.K):
         if consider(&choice, k, run.after[k] - total):
             break
     return choice.chosen
@@ -552,10 +537,10 @@ cdef Py_ssize_t choose_state(const Tables* of, const Run* run, Choice choice) no
 
 cdef Py_ssize_t choose_rows(
     Py_ssize_t t, Py_ssize_t k, const double* log_table, double first, double total,
-    const Tables* of, Run* run, Choice choice,
+    Run* run, Choice choice,
 ) noexcept nogil:
     """The rows up to t of a segment of k with probabilities from D down to 1; 0: the first one."""
-    cdef Py_ssize_t K = of.K, D = of.D, s
+    cdef Py_ssize_t K = run.K, D = run.D, s
     cdef double sum = 0.0
     for s in range(1, min(D, t + 1) + 1):
         sum += run.y[(t + 1 - s) * K + k]
@@ -569,36 +554,36 @@ cdef Py_ssize_t choose_rows(
 
 
 cdef void trace(
-    const Tables* of, Run* run, bint is_best, const double* uniforms, int64_t* states, Sums* sums
+    Run* run, bint is_best, const double* uniforms, int64_t* states, Sums* sums
 ) noexcept nogil:
     """The segments of a path from the last to the first; they are counted if it is drawn."""
-    cdef Py_ssize_t K = of.K, T = run.T, t = T - 1, k, n, later = -1, last
+    cdef Py_ssize_t K = run.K, T = run.T, t = T - 1, k, n, later = -1, last
     cdef bint is_open
     cdef Choice choice
     while True:
-        is_open = later < 0 and of.log_final == NULL
+        is_open = later < 0 and run.log_final == NULL
         choice = choice_of(is_best, uniforms[2 * t] if uniforms != NULL else 0.0)
         for k in range(K):
             if later < 0:
                 run.after[k] = run.state[k]
             else:
-                run.after[k] = run.end[t * K + k] + of.log_moves[k * K + later]
-        k = choose_state(of, run, choice)
+                run.after[k] = run.end[t * K + k] + run.log_moves[k * K + later]
+        k = choose_state(run, choice)
         if later >= 0 and not is_best:
             sums.moves[k * K + later] += 1
         choice = choice_of(is_best, uniforms[2 * t + 1] if uniforms != NULL else 0.0)
         if is_open:
-            n = choose_rows(t, k, of.log_at_least, run.alive[k] + of_first(run.going, k, T, run),
-                            run.state[k], of, run, choice)
+            n = choose_rows(t, k, run.log_at_least, run.alive[k] + of_first(run.going, k, T, run),
+                            run.state[k], run, choice)
         else:
-            n = choose_rows(t, k, of.log_durations,
-                            run.first_end[t * K + k] if t < of.D else -INFINITY,
-                            run.end[t * K + k], of, run, choice)
+            n = choose_rows(t, k, run.log_durations,
+                            run.first_end[t * K + k] if t < run.D else -INFINITY,
+                            run.end[t * K + k], run, choice)
         if not is_best:
             if n > 0 and is_open:
-                sums.open[k * of.D + n - 1] += 1
+                sums.open[k * run.D + n - 1] += 1
             elif n > 0:
-                sums.durations[k * of.D + n - 1] += 1
+                sums.durations[k * run.D + n - 1] += 1
             elif is_open:
                 sums.beyond[k * (run.R + 1) + T] += 1
             else:
@@ -614,8 +599,8 @@ cdef void trace(
     # The segment that ended before the first row.
     choice = choice_of(is_best, uniforms[0] if uniforms != NULL else 0.0)
     for k in range(K):
-        run.after[k] = of_first(run.first, k, 0, run) + of.log_moves[k * K + later]
-    k = choose_state(of, run, choice)
+        run.after[k] = of_first(run.first, k, 0, run) + run.log_moves[k * K + later]
+    k = choose_state(run, choice)
     if not is_best:
         sums.moves[k * K + later] += 1
         sums.left[k * (run.R + 1)] += 1
@@ -632,17 +617,16 @@ def viterbi(
     cdef Py_ssize_t S = log_probabilities.shape[0], s
     cdef Py_ssize_t most = longest_of(&offsets[0], offsets.shape[0], S, log_densities.shape[0])
     cdef Chain walked = Chain(most, *chain)
-    cdef Tables* of = &walked.tables
     cdef Run* run = &walked.run
-    require(of.K == log_densities.shape[1] and states.shape[0] == log_densities.shape[0],
+    require(run.K == log_densities.shape[1] and states.shape[0] == log_densities.shape[0],
             "states of all rows")
     for s in range(S):
         walked.begin_with(s, offsets[s + 1] - offsets[s])
         with nogil:
-            forward(&log_densities[offsets[s], 0], of, run, True)
+            forward(&log_densities[offsets[s], 0], run, True)
             log_probabilities[s] = run.log_likelihood + run.reference
             if run.log_likelihood > -INFINITY:
-                trace(of, run, True, NULL, &states[offsets[s]], NULL)
+                trace(run, True, NULL, &states[offsets[s]], NULL)
             else:
                 memset(&states[offsets[s]], 0, run.T * sizeof(int64_t))
 
