@@ -93,33 +93,19 @@ cdef inline Py_ssize_t real_size(ndarray array) except -1:
 
 # Functions below return NULL for None, or an array without elements, which stand for none.
 
-cdef inline bint is_left_out(ndarray array) except -1:
-    return array is None or extent(array, 0) == 0
+cdef inline void* optional(ndarray array, Py_ssize_t size, int type, int flags) except? NULL:
+    if array is None or extent(array, 0) == 0:
+        return NULL
+    return elements(array, size, type, flags)
 
 
 cdef inline const double* optional_readable(ndarray array, Py_ssize_t size) except? NULL:
-    if is_left_out(array):
-        return NULL
-    return readable(array, size)
+    return <const double*> optional(array, size, NPY_DOUBLE, NPY_ARRAY_CARRAY_RO)
 
 
 cdef inline double* optional_writable(ndarray array, Py_ssize_t size) except? NULL:
-    return NULL if is_left_out(array) else writable(array, size)
-
-
-cdef inline const void* optional_readable_reals(
-    ndarray array, Py_ssize_t size, int type
-) except? NULL:
-    if is_left_out(array):
-        return NULL
-    return readable_reals(array, size, type)
-
-
-cdef inline void* optional_writable_reals(ndarray array, Py_ssize_t size, int type) except? NULL:
-    return NULL if is_left_out(array) else elements(array, size, type, NPY_ARRAY_CARRAY)
+    return <double*> optional(array, size, NPY_DOUBLE, NPY_ARRAY_CARRAY)
 
 
 cdef inline const int* optional_labels(ndarray array, Py_ssize_t size) except? NULL:
-    if is_left_out(array):
-        return NULL
-    return <const int*> elements(array, size, NPY_INT, NPY_ARRAY_CARRAY_RO)
+    return <const int*> optional(array, size, NPY_INT, NPY_ARRAY_CARRAY_RO)

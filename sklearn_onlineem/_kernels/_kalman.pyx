@@ -18,7 +18,6 @@ from numpy cimport NPY_FLOAT, ndarray
 
 from ._arena cimport (
     Arena, allocate, allocate_doubles, arena_of, counting_arena, free, take, take_arenas,
-    take_doubles,
 )
 from ._arrays cimport (
     extent, longest_of, optional_readable, optional_writable, readable, readable_integers,
@@ -563,23 +562,6 @@ def expected_by_tables(
     return squares
 
 
-# A system's transitions and the moments of a state, padded; the rest is scratch memory.
-cdef struct Moves:
-    System system
-    Occupancy occupancy
-
-
-cdef Moves lay_out_moves(Py_ssize_t k, Arena* arena) noexcept nogil:
-    cdef Moves moves
-    cdef Py_ssize_t W = padded_width(k)
-    memset(&moves.system, 0, sizeof(System))
-    moves.system.k, moves.system.W = k, W
-    moves.system.A, moves.system.At = take_doubles(arena, W * W), take_doubles(arena, W * W)
-    moves.system.b, moves.system.Q = take_doubles(arena, W), take_doubles(arena, W * W)
-    moves.occupancy = lay_out_occupancy(W, arena)
-    return moves
-
-
 def add_occupancies(
     ndarray ends,           # IN (R,), increasing from above 0: steps in runs of equal weights
     ndarray weights,        # IN (R,): of the steps of each run
@@ -608,11 +590,10 @@ def add_occupancies(
     cdef Moments left = moments_at(writable(leaving, moments_size(k)), k)
     cdef Moments emitted = moments_at(writable(emitting, moments_size(k)), k)
     cdef Arena arena = counting_arena()
-    lay_out_moves(k, &arena)
+    lay_out_occupancy(k, &arena)
     cdef void* memory = allocate(&arena)
-    cdef Moves moves = lay_out_moves(k, &arena)
-    cdef System* system = &moves.system
-    cdef Occupancy* occupancy = &moves.occupancy
+    cdef Occupancy occupancy = lay_out_occupancy(k, &arena)
+    cdef System* system = &occupancy.system
     with nogil:
         W = system.W
         pad_square(matrix, k, W, <double*> system.A)
@@ -623,7 +604,7 @@ def add_occupancies(
         pad_square(first_covariance, k, W, occupancy.state + W)
         clear_moments(&occupancy.leaving)
         clear_moments(&occupancy.emitting)
-        add_occupancy(system, end, weight, R, occupancy)
+        add_occupancy(end, weight, R, &occupancy)
         add_unpadded(&occupancy.leaving, k, &left)
         add_unpadded(&occupancy.emitting, k, &emitted)
         free(memory)

@@ -304,8 +304,9 @@ SIMD_UNUSED static void add_stretch(
     add_moments(weight * (double)n, mean, weight, scatter, total);
 }
 
-/* Scratch memory of `add_occupancy`. */
+/* A model's transitions, padded, and scratch memory of `add_occupancy`. */
 typedef struct {
+    System system;
     double *state;   /* (W + W W): a mean and its covariance */
     double *next;    /* (W + W W) */
     double *product; /* (W, W) */
@@ -314,9 +315,14 @@ typedef struct {
     Moments emitting;
 } Occupancy;
 
-SIMD_UNUSED static Occupancy lay_out_occupancy(ptrdiff_t W, Arena *arena)
+SIMD_UNUSED static Occupancy lay_out_occupancy(ptrdiff_t k, Arena *arena)
 {
-    Occupancy occupancy;
+    const ptrdiff_t W = padded_width(k);
+    Occupancy occupancy = {{0}};
+    System *system = &occupancy.system;
+    system->k = k, system->W = W;
+    system->A = take_doubles(arena, W * W), system->At = take_doubles(arena, W * W);
+    system->b = take_doubles(arena, W), system->Q = take_doubles(arena, W * W);
     take_each(arena, state_size(W), &occupancy.state, &occupancy.next);
     occupancy.product = take_doubles(arena, W * W);
     occupancy.stretch = lay_out_stretch(W, arena);
@@ -332,9 +338,9 @@ SIMD_UNUSED static Occupancy lay_out_occupancy(ptrdiff_t W, Arena *arena)
  * is its own for those that emit, and that of the next one, if there is one, for those that are
  * left. */
 SIMD_UNUSED static void add_occupancy(
-    const System *system, const int64_t *ends, const double *weights, ptrdiff_t n_runs,
-    Occupancy *occupancy)
+    const int64_t *ends, const double *weights, ptrdiff_t n_runs, Occupancy *occupancy)
 {
+    const System *system = &occupancy->system;
     const ptrdiff_t T = ends[n_runs - 1];
     const ptrdiff_t k = system->k, W = system->W;
     double *state = occupancy->state, *next = occupancy->next;

@@ -5,7 +5,7 @@ by one thread; the slabs' sums are added up in order. As slabs depend on the sha
 do not depend on the number of threads.
 """
 
-from ._arena cimport Arena, take_arenas, take_doubles
+from ._arena cimport Arena
 
 cdef extern from *:
     """
@@ -83,22 +83,11 @@ cdef struct Slabs:
 
 
 # Slabs without memory, and with it.
-cdef inline Slabs slabs_of(Py_ssize_t n, Py_ssize_t B, Py_ssize_t n_slabs, int n_threads) noexcept nogil:
-    cdef inline Slabs slabs
-    slabs.n, slabs.B, slabs.n_slabs = n, B, n_slabs
-    slabs.n_threads = <int> min(n_threads, n_slabs)
-    return slabs
+cdef Slabs slabs_of(Py_ssize_t n, Py_ssize_t B, Py_ssize_t n_slabs, int n_threads) noexcept nogil
 
-
-cdef inline Slabs lay_out_slabs(
+cdef Slabs lay_out_slabs(
     const Slabs* slabs, const Arena* counted, Py_ssize_t n_sums, Arena* arena
-) noexcept nogil:
-    cdef inline Slabs placed = slabs[0]
-    placed.counted, placed.n_sums = counted[0], n_sums
-    placed.threads = take_arenas(arena, slabs.n_threads, counted)
-    placed.sums = take_doubles(arena, slabs.n_slabs * n_sums)
-    placed.log_likelihoods = take_doubles(arena, slabs.n_slabs)
-    return placed
+) noexcept nogil
 
 
 # What B rows from `start` on add to the sums (NULL: not wanted), and to the log-likelihood, which

@@ -60,6 +60,24 @@ def effective_n_threads(n_jobs=None):
     return max(1, most + 1 + n_jobs)
 
 
+cdef Slabs slabs_of(Py_ssize_t n, Py_ssize_t B, Py_ssize_t n_slabs, int n_threads) noexcept nogil:
+    cdef Slabs slabs
+    slabs.n, slabs.B, slabs.n_slabs = n, B, n_slabs
+    slabs.n_threads = <int> min(n_threads, n_slabs)
+    return slabs
+
+
+cdef Slabs lay_out_slabs(
+    const Slabs* slabs, const Arena* counted, Py_ssize_t n_sums, Arena* arena
+) noexcept nogil:
+    cdef Slabs placed = slabs[0]
+    placed.counted, placed.n_sums = counted[0], n_sums
+    placed.threads = take_arenas(arena, slabs.n_threads, counted)
+    placed.sums = take_doubles(arena, slabs.n_slabs * n_sums)
+    placed.log_likelihoods = take_doubles(arena, slabs.n_slabs)
+    return placed
+
+
 cdef double walk_blocks(const Slabs* slabs, OfBlock of_block, const void* problem) noexcept nogil:
     cdef Py_ssize_t n_blocks = (slabs.n + slabs.B - 1) // slabs.B, slab, block
     memset(slabs.sums, 0, slabs.n_slabs * slabs.n_sums * sizeof(double))

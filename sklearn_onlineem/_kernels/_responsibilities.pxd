@@ -1,10 +1,7 @@
 from cython cimport floating
-from numpy cimport ndarray
+from numpy cimport NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, ndarray
 
-from ._arrays cimport (
-    optional_labels, optional_readable, optional_readable_reals, optional_writable,
-    optional_writable_reals,
-)
+from ._arrays cimport optional, optional_labels, optional_readable, optional_writable
 
 # Arrays that are given of n rows, and that a pass over them fills; NULL if there are none.
 cdef struct Task:
@@ -28,8 +25,8 @@ cdef inline Task task_of(tuple arrays, Py_ssize_t n, Py_ssize_t K, int type) exc
     task.uniforms = optional_readable(uniforms, n)
     task.log_likelihoods = optional_writable(log_likelihoods, n)
     task.base = optional_readable(base, n)
-    task.given = optional_readable_reals(given, n * K, type)
-    task.out = optional_writable_reals(out, n * K, type)
+    task.given = optional(given, n * K, type, NPY_ARRAY_CARRAY_RO)
+    task.out = optional(out, n * K, type, NPY_ARRAY_CARRAY)
     task.normalised = task.given == NULL and task.out == NULL
     return task
 

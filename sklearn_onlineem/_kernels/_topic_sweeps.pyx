@@ -51,9 +51,16 @@ cdef struct Tokens:
     const float* block_counts
     float* block_topics
     const double* alpha
-    const float* float_alpha        # (P,), 0 in the padding
+    float* float_alpha              # (P,), 0 in the padding
     double alpha_sum
     double prior_shift              # psi(alpha_0)
+    # The scratch memory of a sweep.
+    Arena counted
+    char* threads
+    float* inverses             # (P,)
+    float* raised               # (P,)
+    double* totals              # (P,)
+    double* log_likelihoods     # (n,)
 
 # The scratch memory of a thread.
 cdef struct TokenSpace:
@@ -62,16 +69,6 @@ cdef struct TokenSpace:
     Scan scan
     double* probabilities       # (most_tokens,)
     BlockSpace blocks
-
-# The scratch memory of a sweep.
-cdef struct TokenMemory:
-    Arena counted
-    char* threads
-    float* alpha                # (P,)
-    float* inverses             # (P,)
-    float* raised               # (P,)
-    double* totals              # (P,)
-    double* log_likelihoods     # (n,)
 
 
 cdef TokenSpace lay_out_tokens(const Tokens* problem, Arena* arena) noexcept nogil:
@@ -86,29 +83,26 @@ cdef TokenSpace lay_out_tokens(const Tokens* problem, Arena* arena) noexcept nog
     return space
 
 
-cdef TokenMemory lay_out_sweep(const Tokens* problem, Arena* arena) noexcept nogil:
-    cdef TokenMemory memory
-    memory.counted = counting_arena()
-    lay_out_tokens(problem, &memory.counted)
-    memory.threads = take_arenas(arena, problem.n_threads, &memory.counted)
-    memory.alpha = take_floats(arena, problem.P)
-    memory.inverses = take_floats(arena, problem.P)
-    memory.raised = take_floats(arena, problem.P)
-    memory.totals = take_doubles(arena, problem.P)
-    memory.log_likelihoods = take_doubles(arena, problem.n)
-    return memory
+cdef void lay_out_sweep(Tokens* problem, Arena* arena) noexcept nogil:
+    problem.counted = counting_arena()
+    lay_out_tokens(problem, &problem.counted)
+    problem.threads = take_arenas(arena, problem.n_threads, &problem.counted)
+    problem.float_alpha = take_floats(arena, problem.P)
+    problem.inverses = take_floats(arena, problem.P)
+    problem.raised = take_floats(arena, problem.P)
+    problem.totals = take_doubles(arena, problem.P)
+    problem.log_likelihoods = take_doubles(arena, problem.n)
 
 
 cdef TopicCounts counts_of(
-    const Tokens* problem, const float* word_topic, const double* totals, double beta,
-    const TokenMemory* memory,
+    const Tokens* problem, const float* word_topic, const double* totals, double beta
 ) noexcept nogil:
     cdef TopicCounts counts
     cdef Py_ssize_t k
     counts.P, counts.beta_sum = problem.P, problem.V * beta
     counts.word_topic = <float*> word_topic
-    counts.beta, counts.totals = <float> fmax(beta, FLT_MIN), memory.totals
-    counts.inverses, counts.raised = memory.inverses, memory.raised
+    counts.beta, counts.totals = <float> fmax(beta, FLT_MIN), problem.totals
+    counts.inverses, counts.raised = problem.inverses, problem.raised
     for k in range(problem.P):
         counts.totals[k] = totals[k]
         counts.inverses[k] = inverse_total(&counts, k, 0)
@@ -250,24 +244,23 @@ cdef double draw_all(
     cdef Arena arena = counting_arena()
     lay_out_sweep(problem, &arena)
     cdef void* scratch = allocate(&arena)
-    cdef TokenMemory memory = lay_out_sweep(problem, &arena)
+    lay_out_sweep(problem, &arena)
     cdef TopicCounts counts
     with nogil:
-        problem.float_alpha = memory.alpha
-        problem.alpha_sum = take_alpha(problem, NULL, memory.alpha)
-        counts = counts_of(problem, word_topic, totals, beta, &memory)
+        problem.alpha_sum = take_alpha(problem, NULL, problem.float_alpha)
+        counts = counts_of(problem, word_topic, totals, beta)
         while last < problem.n and not is_over:
             first, last = last, end_of_piece(problem, last)
             for d in prange(first, last, schedule="dynamic", num_threads=n_threads,
                             use_threads_if=n_threads > 1):
-                memory.log_likelihoods[d] = draw_document(
+                problem.log_likelihoods[d] = draw_document(
                     problem, d, &counts, collapsed,
-                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted))
+                    arena_of(problem.threads, omp_get_thread_num(), &problem.counted))
             is_over = last < problem.n and is_interrupted()
         for d in range(last):
-            log_likelihood += memory.log_likelihoods[d]
+            log_likelihood += problem.log_likelihoods[d]
         if collapsed:
-            memcpy(totals, memory.totals, problem.P * sizeof(double))
+            memcpy(totals, problem.totals, problem.P * sizeof(double))
     free(scratch)
     if is_over:
         raise_waiting()

@@ -33,6 +33,11 @@ cdef enum:
     MOST_RATIO = 16             # by which proportions go beyond a round of EM
     MOST_WEIGHTS = 1 << 26      # of topics, in which draws go on without a look for Ctrl-C
 
+# A document, and how long it takes.
+cdef struct Length:
+    Py_ssize_t document
+    Py_ssize_t length
+
 cdef struct Problem:
     Py_ssize_t n                # documents
     Py_ssize_t K                # topics
@@ -68,6 +73,13 @@ cdef struct Problem:
     double* log_gammas          # (P,) log Gamma(alpha)
     double* prior_logs          # (P,) E log theta of no token
     double prior_shift          # what they are less than digamma(alpha)
+    # Other scratch problem.
+    Arena counted               # what a thread needs
+    char* threads
+    float* rows                 # (n_rows, P)
+    double* logs                # (n_documents, P)
+    double* bounds              # (n_documents,)
+    Length* lengths             # (n_documents,)
 
 # The scratch memory of a document; a thread has two at a time.
 cdef struct Workspace:
@@ -82,20 +94,6 @@ cdef struct Workspace:
     double* logs                # (P,)
     double n_tokens
     double shift                # psi(alpha_0 + N), and more where topics are not allowed
-
-# A document, and how long it takes.
-cdef struct Length:
-    Py_ssize_t document
-    Py_ssize_t length
-
-# The scratch memory of a pass.
-cdef struct Memory:
-    Arena counted               # what a thread needs
-    char* threads
-    float* rows                 # (n_rows, P)
-    double* logs                # (n_documents, P)
-    double* bounds              # (n_documents,)
-    Length* lengths             # (n_documents,)
 
 
 cdef Workspace lay_out_workspace(const Problem* problem, Arena* arena) noexcept nogil:
@@ -118,22 +116,20 @@ cdef Workspace lay_out_workspace(const Problem* problem, Arena* arena) noexcept 
     return space
 
 
-cdef Memory lay_out(Problem* problem, Arena* arena) noexcept nogil:
-    cdef Memory memory
-    memory.counted = counting_arena()
-    lay_out_workspace(problem, &memory.counted)
-    lay_out_workspace(problem, &memory.counted)
-    memory.threads = take_arenas(arena, problem.n_threads, &memory.counted)
-    memory.rows = take_floats(arena, problem.n_rows * problem.P if problem.wants_totals else 0)
-    memory.logs = take_doubles(arena, problem.n_documents * problem.P)
-    memory.bounds = take_doubles(arena, problem.n_documents)
-    memory.lengths = <Length*> take(arena, problem.n_documents, sizeof(Length))
+cdef void lay_out(Problem* problem, Arena* arena) noexcept nogil:
+    problem.counted = counting_arena()
+    lay_out_workspace(problem, &problem.counted)
+    lay_out_workspace(problem, &problem.counted)
+    problem.threads = take_arenas(arena, problem.n_threads, &problem.counted)
+    problem.rows = take_floats(arena, problem.n_rows * problem.P if problem.wants_totals else 0)
+    problem.logs = take_doubles(arena, problem.n_documents * problem.P)
+    problem.bounds = take_doubles(arena, problem.n_documents)
+    problem.lengths = <Length*> take(arena, problem.n_documents, sizeof(Length))
     take_each(arena, problem.P, &problem.padded_alpha, &problem.log_gammas, &problem.prior_logs)
     problem.float_alpha = take_floats(arena, problem.P)
-    return memory
 
 
-cdef void fill_prior(Problem* problem, const Memory* memory) noexcept nogil:
+cdef void fill_prior(Problem* problem) noexcept nogil:
     """What depends on alpha alone; in floats no topic's alpha is rounded to 0."""
     cdef Py_ssize_t k, P = problem.P
     cdef double shift = polygamma(problem.alpha_sum).digamma
@@ -143,7 +139,7 @@ cdef void fill_prior(Problem* problem, const Memory* memory) noexcept nogil:
         problem.float_alpha[k] = <float> fmax(problem.alpha[k], FLT_MIN) if k < problem.K else 0
         problem.prior_logs[k] = 0
     # With no token at all, what is left of a document's terms is theirs.
-    cdef float* none = <float*> memory.threads
+    cdef float* none = <float*> problem.threads
     memset(none, 0, P * sizeof(float))
     add_expected_logs(problem.padded_alpha, none, P, 1, shift, problem.prior_logs)
     bound_of_topics(problem.padded_alpha, none, problem.float_alpha, P, problem.log_gammas)
@@ -173,7 +169,7 @@ cdef inline int most_single_of(const Problem* problem, double n_tokens) noexcept
 
 
 cdef Workspace space_of(
-    const Problem* problem, Py_ssize_t d, Py_ssize_t first, const Memory* memory, Arena* arena
+    const Problem* problem, Py_ssize_t d, Py_ssize_t first, Arena* arena
 ) noexcept nogil:
     """Where a document's results go, and what is known of it; no words if d is none (-1)."""
     cdef Workspace space = lay_out_workspace(problem, arena)
@@ -186,9 +182,9 @@ cdef Workspace space_of(
     if d < 0:
         return space
     if problem.wants_totals:
-        space.chain.rows = memory.rows + (start - problem.offsets[first]) * problem.P
+        space.chain.rows = problem.rows + (start - problem.offsets[first]) * problem.P
     space.chain.key = stream_of(problem.seed, problem.ids[d])
-    space.logs = memory.logs + (d - first) * problem.P
+    space.logs = problem.logs + (d - first) * problem.P
     memset(space.logs, 0, problem.P * sizeof(double))
     space.alpha_sum = take_prior(
         problem, problem.allowed + d * problem.K if problem.allowed != NULL else NULL, space.alpha)
@@ -392,23 +388,23 @@ cdef double finish(
 
 
 cdef void e_step_pair(
-    const Problem* problem, Py_ssize_t d, Py_ssize_t e, Py_ssize_t first, const Memory* memory,
-    Arena arena, double* proportions,
+    const Problem* problem, Py_ssize_t d, Py_ssize_t e, Py_ssize_t first, Arena arena,
+    double* proportions,
 ) noexcept nogil:
     """Rows, logs, bounds and proportions of two documents, or of one where e is none (-1)."""
     if problem.is_over[0]:
         return
-    cdef Workspace one = space_of(problem, d, first, memory, &arena)
-    cdef Workspace other = space_of(problem, e, first, memory, &arena)
+    cdef Workspace one = space_of(problem, d, first, &arena)
+    cdef Workspace other = space_of(problem, e, first, &arena)
     if problem.n_sweeps > 0:
         sample(problem, &one, &other)
     else:
         iterate(problem, &one)
         if e >= 0:
             iterate(problem, &other)
-    memory.bounds[d - first] = finish(problem, d, &one, proportions)
+    problem.bounds[d - first] = finish(problem, d, &one, proportions)
     if e >= 0:
-        memory.bounds[e - first] = finish(problem, e, &other, proportions)
+        problem.bounds[e - first] = finish(problem, e, &other, proportions)
 
 
 cdef int by_length(const void* a, const void* b) noexcept nogil:
@@ -426,29 +422,26 @@ cdef Py_ssize_t length_of(const Problem* problem, Py_ssize_t d) noexcept nogil:
     return length
 
 
-cdef void order_round(
-    const Problem* problem, Py_ssize_t first, Py_ssize_t last, Length* lengths
-) noexcept nogil:
+cdef void order_round(const Problem* problem, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
     """The longest documents come first, so that the two of a pair are about as long."""
     cdef Py_ssize_t d
     for d in range(first, last):
-        lengths[d - first].document = d
-        lengths[d - first].length = length_of(problem, d)
-    qsort(lengths, last - first, sizeof(Length), by_length)
+        problem.lengths[d - first].document = d
+        problem.lengths[d - first].length = length_of(problem, d)
+    qsort(problem.lengths, last - first, sizeof(Length), by_length)
 
 
 cdef void add_words(
-    const Problem* problem, Py_ssize_t first, Py_ssize_t last, const float* rows, int part,
-    int n_parts, double* totals_T,
+    const Problem* problem, Py_ssize_t first, Py_ssize_t last, int part, double* totals_T
 ) noexcept nogil:
-    """Add the rows of documents to the totals of every n_parts-th word, in their order."""
+    """Add the rows of documents to the totals of every n_threads-th word, in their order."""
     cdef Py_ssize_t d, start
     for d in range(first, last):
         start = problem.offsets[d]
-        add_rows_of_words(rows + (start - problem.offsets[first]) * problem.P,
+        add_rows_of_words(problem.rows + (start - problem.offsets[first]) * problem.P,
                           problem.words + start, problem.offsets[d + 1] - start, problem.P,
                           problem.K, problem.weights[d] if problem.weights != NULL else 1, part,
-                          n_parts, totals_T)
+                          problem.n_threads, totals_T)
 
 
 cdef Py_ssize_t end_of_round(const Problem* problem, Py_ssize_t first) noexcept nogil:
@@ -465,8 +458,8 @@ cdef Py_ssize_t end_of_round(const Problem* problem, Py_ssize_t first) noexcept 
 
 
 cdef double add_round(
-    const Problem* problem, Py_ssize_t first, Py_ssize_t last, const Memory* memory, double bound,
-    double* totals_T, double* mean_logs,
+    const Problem* problem, Py_ssize_t first, Py_ssize_t last, double bound, double* totals_T,
+    double* mean_logs,
 ) noexcept nogil:
     """Add what the documents of a round say, in their order, and return the bound of all so far."""
     cdef Py_ssize_t d, k
@@ -475,13 +468,13 @@ cdef double add_round(
     if problem.wants_totals:
         for part in prange(problem.n_threads, schedule="static", num_threads=problem.n_threads,
                            use_threads_if=problem.n_threads > 1):
-            add_words(problem, first, last, memory.rows, part, problem.n_threads, totals_T)
+            add_words(problem, first, last, part, totals_T)
     for d in range(first, last):
         weight = problem.weights[d] if problem.weights != NULL else 1
         if weight != 0:
-            bound += weight * memory.bounds[d - first]
+            bound += weight * problem.bounds[d - first]
             for k in range(problem.K):
-                mean_logs[k] += weight * memory.logs[(d - first) * problem.P + k]
+                mean_logs[k] += weight * problem.logs[(d - first) * problem.P + k]
     return bound
 
 
@@ -608,9 +601,9 @@ def e_step(
     cdef Arena arena = counting_arena()
     lay_out(&problem, &arena)
     cdef void* scratch = allocate(&arena)
-    cdef Memory memory = lay_out(&problem, &arena)
+    lay_out(&problem, &arena)
     with nogil:
-        fill_prior(&problem, &memory)
+        fill_prior(&problem)
         memset(&mean_logs[0], 0, K * sizeof(double))
         if problem.wants_totals:
             # The first to touch new memory waits for it.
@@ -621,18 +614,18 @@ def e_step(
         first = 0
         while first < n and not is_over:
             last = end_of_round(&problem, first)
-            order_round(&problem, first, last, memory.lengths)
+            order_round(&problem, first, last)
             for i in prange((last - first + 1) // 2, schedule="dynamic",
                             num_threads=problem.n_threads, use_threads_if=problem.n_threads > 1):
                 e_step_pair(
-                    &problem, memory.lengths[2 * i].document,
-                    memory.lengths[2 * i + 1].document if 2 * i + 1 < last - first else -1, first,
-                    &memory, arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                    &problem, problem.lengths[2 * i].document,
+                    problem.lengths[2 * i + 1].document if 2 * i + 1 < last - first else -1, first,
+                    arena_of(problem.threads, omp_get_thread_num(), &problem.counted),
                     proportions_or_null,
                 )
             for d in range(first, last if bounds_or_null != NULL else first):
-                bounds_or_null[d] = memory.bounds[d - first]
-            bound = add_round(&problem, first, last, &memory, bound, totals_or_null, &mean_logs[0])
+                bounds_or_null[d] = problem.bounds[d - first]
+            bound = add_round(&problem, first, last, bound, totals_or_null, &mean_logs[0])
             first = last
             if first < n and not is_over:
                 look_for_interruption(&problem)
