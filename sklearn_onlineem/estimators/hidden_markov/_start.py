@@ -33,9 +33,9 @@ from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, Give
 _PASSES, _MOST_ROWS, _PIECE = 10, 1 << 16, 1 << 10
 
 TERMINATIONS = {
-    "given_length": lambda absorbing: GivenLength(),
-    "end_state": lambda absorbing: EndState(),
-    "absorbing_states": lambda absorbing: AbsorbingStates(tuple(absorbing.tolist())),
+    "given_length": GivenLength(),
+    "end_state": EndState(),
+    "absorbing_states": AbsorbingStates(()),
 }
 
 
@@ -44,9 +44,9 @@ def chain_model(hmm, family, parameters, mean_length=2.0):
 
     `mean_length` is that of sequences.
     """
-    states, n_states = np.empty(0, dtype=np.int64), hmm.n_components
-    if hmm.absorbing_states is not None:
-        states = np.unique(np.asarray(hmm.absorbing_states, dtype=np.int64))
+    given = [] if hmm.absorbing_states is None else hmm.absorbing_states
+    states, n_states = np.unique(np.asarray(given, dtype=np.int64)), hmm.n_components
+    termination = TERMINATIONS[hmm.termination]
     if len(states) and (states[0] < 0 or states[-1] >= n_states):
         raise ValueError(f"absorbing_states must be in 0..{n_states - 1}.")
     if hmm.termination == "end_state" and len(states):
@@ -54,26 +54,26 @@ def chain_model(hmm, family, parameters, mean_length=2.0):
             "absorbing_states are never left, so that no sequence could end with"
             " termination='end_state'; did you mean termination='absorbing_states'?"
         )
-    if hmm.termination == "absorbing_states" and not len(states):
-        raise ValueError(
-            "termination='absorbing_states' needs absorbing_states; for sequences that end"
-            " from any state there is 'end_state'."
-        )
-    if hmm.termination == "absorbing_states" and len(states) == n_states:
-        raise ValueError("absorbing_states leaves no transient state.")
+    start = np.ones(n_states)
+    if isinstance(termination, AbsorbingStates):
+        if not len(states):
+            raise ValueError(
+                "termination='absorbing_states' needs absorbing_states; for sequences that end"
+                " from any state there is 'end_state'."
+            )
+        if len(states) == n_states:
+            raise ValueError("absorbing_states leaves no transient state.")
+        start[states] = 0.0
+        termination = AbsorbingStates(tuple(states.tolist()))
     if hmm.startprob_init is not None:
         start = shares("startprob_init", hmm.startprob_init, (n_states,))
-    else:
-        start = np.ones(n_states)
-        if hmm.termination == "absorbing_states":
-            start[states] = 0.0
     transmat = _transmat(hmm, states, mean_length)
     parts = {
         "family": family,
         "start": start / start.sum(),
         "transmat": transmat,
         "parameters": parameters,
-        "termination": TERMINATIONS[hmm.termination](states),
+        "termination": termination,
         "fixed": hmm._fixed(),
     }
     lasting = _lasting(hmm, transmat, states)
@@ -184,11 +184,12 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
     def _model(self, mixture, data):
         mean_length = data.row_weight / data.total_weight
         model = chain_model(self.estimator, mixture.family, mixture.parameters, mean_length)
-        return self._lasting(with_start_values(self.estimator, model, data), data)
+        model = with_start_values(self.estimator, model, data)
+        return model if self.estimator.durations is None else self._lasting(model, data)
 
     def _lasting(self, model, data):
         """Return the model with durations of its kind: those that fit any durations best."""
-        if self.estimator.durations in (None, "categorical"):
+        if self.estimator.durations == "categorical":
             return model
         counts, running = model.table, np.zeros(self.n_components)
         if self.estimator.durationprob_init is None:
