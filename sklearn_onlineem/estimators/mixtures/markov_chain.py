@@ -97,33 +97,31 @@ class ChainsInput(RowsInput):
     def _counted(self, form):
         """Return the counts of transitions in sequences, in the columns of the first data."""
         estimator, X, given = self._estimator, form.X, self._estimator.n_symbols
-        known = {} if self._fresh else estimator._fitted.attributes.get("_categories", {})
         if self._fresh:
             table = table_of(X)
             nominal = {} if table is None else {0: given}
             known = first_categories(estimator, table, nominal, self._fresh)
+        else:
+            known = estimator._fitted.attributes.get("_categories", {})
         values = symbol_column(estimator, with_codes(X, known) if known else X)[:, 0]
         if not self._fresh:
-            n_columns = self._estimator.n_features_in_
-            n_symbols = n_symbols_of(n_columns)
+            most = n_symbols_of(estimator.n_features_in_)
             why = "as in the first data; n_symbols sets their number"
-            symbols = _codes(values, n_symbols, why)
-        else:
+        elif given is not None:
             most, why = given, f"n_symbols={given}"
-            if given is None:
-                most, why = max(_FEW_SYMBOLS, len(values)), "more need n_symbols"
-                most = min(most, _MOST_SYMBOLS)
-            symbols = _codes(values, most, why)
-            n_symbols = len(known[0]) if known else int(symbols.max()) + 1
-            n_symbols = n_symbols if given is None else given
+        else:
+            most, why = min(max(_FEW_SYMBOLS, len(values)), _MOST_SYMBOLS), "more need n_symbols"
+        symbols, n_symbols = _codes(values, most, why), most
+        if self._fresh:
+            n_symbols = given or (len(known[0]) if known else int(symbols.max()) + 1)
             n_columns = n_symbols * (n_symbols + 1)
             room("n_symbols", (self._n_components, n_columns))
-        self._is_checked = True  # They are counts.
-        counts = transition_counts(symbols, form.offsets, n_symbols, values.dtype)
-        if self._fresh:
             sizes = {"n_features_in_": n_columns, "_dtype": values.dtype}
             self.attributes = {**sizes, "_categories": known}
-        return counts if n_columns == counts.shape[1] else counts[:, n_symbols:]
+        self._is_checked = True  # They are counts.
+        counts = transition_counts(symbols, form.offsets, n_symbols, values.dtype)
+        has_starts = self._fresh or estimator.n_features_in_ == counts.shape[1]
+        return counts if has_starts else counts[:, n_symbols:]
 
     def _batch(self, X, weight, y, n_threads):
         if X.shape[1] == 1:

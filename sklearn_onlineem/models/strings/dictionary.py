@@ -25,16 +25,13 @@ class Dictionary(Identified, Loaded):
         counts = np.zeros((len(self.words), n_symbols), dtype=np.int32)
         np.add.at(counts, (owner, self.words.symbols), 1)
         self.counts = counts.astype(np.min_scalar_type(counts.max(initial=0)))
-        logs = self._of(self.weights.log_insertions, symbols)
+        # If operations are tied, all symbols have one number.
+        logs = self.weights.log_insertions.take(symbols, mode="clip")
         self.alone = np.bincount(owner, logs, minlength=len(self.words))
         self.lengths, self.places = np.unique(self.words.lengths, return_inverse=True)
         self.given = np.zeros(len(self.words))
         if conditional:
             self.given = self.model.target_log_probability(self.words)
-
-    @staticmethod
-    def _of(table, symbols):
-        return np.full(len(symbols), table[0]) if len(table) == 1 else table[symbols]
 
     def nearest(self, word, n_neighbors, threads_for):
         """Return distances, in nats, and indices of the words nearest to one, in order."""
@@ -57,7 +54,7 @@ class Dictionary(Identified, Loaded):
     def _largest_log_probabilities(self, word):
         """Return bounds of log p(word, y) for all words y of the dictionary."""
         symbols = self.model.operations.known(word.symbols)
-        alone = self._of(self.weights.log_deletions, symbols).sum()
+        alone = self.weights.log_deletions.take(symbols, mode="clip").sum()
         match, mismatch = self._best_substitutions(symbols)
         n, m = len(symbols), self.lengths[:, None]
         # No more symbols are substituted, or shared, than the longest target has.

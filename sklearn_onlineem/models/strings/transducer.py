@@ -222,8 +222,9 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         appears, log_passed = self.operations.target_weights(self.probabilities)
         symbols = self.operations.known(targets.symbols)
         owner = np.repeat(np.arange(len(targets)), targets.lengths)
-        logs = np.broadcast_to(appears, len(symbols)) if len(appears) == 1 else appears[symbols]
-        total = np.bincount(owner, logs - log_passed, minlength=len(targets))
+        # If operations are tied, all symbols have one number.
+        logs = appears.take(symbols, mode="clip") - log_passed
+        total = np.bincount(owner, logs, minlength=len(targets))
         return total + np.log(self.probabilities[-1]) - log_passed
 
     def _coded(self, strings):
