@@ -65,7 +65,7 @@ class Alignment(NamedTuple):
 
     def __str__(self):
         columns = [
-            ("-" if a is None else str(a), _MARKS[kind], "-" if b is None else str(b))
+            ("-" if kind == "insert" else str(a), _MARKS[kind], "-" if kind == "delete" else str(b))
             for kind, a, b in self.operations
         ]
         widths = [max(map(len, column)) for column in columns]
@@ -495,8 +495,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         operations = []
         for i, j in best_moves(*sides, log_weights):
             a, b = None if i is None else x[i], None if j is None else y[j]
-            if a is None or b is None:
-                kind = "insert" if a is None else "delete"
+            if i is None or j is None:
+                kind = "insert" if i is None else "delete"
             else:
                 kind = "match" if a == b else "mismatch"
             operations.append((kind, a, b))

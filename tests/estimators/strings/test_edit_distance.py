@@ -137,6 +137,14 @@ def test_printed_alignments():
     assert str(words).splitlines()[2].split() == ["to", "see", "be"]
 
 
+def test_none_is_a_symbol_as_any_other():
+    pairs = [((None, 1), (None, 1)), ((1, 2), (1, None)), ((2, None), (2,))] * 5
+    edit = EditDistance().fit(pairs)
+    kinds = [[kind for kind, _, _ in edit.align(*pair).operations] for pair in pairs[:3]]
+    assert kinds == [["match", "match"], ["match", "mismatch"], ["match", "delete"]]
+    assert str(edit.align(*pairs[2])).split() == ["2", "None", "|", "2", "-"]
+
+
 def test_grid_search_and_pipelines_take_lists_of_pairs(rng):
     pairs = noisy_pairs(rng, 60)
     grid = {"parametrization": ["tied", "full"], "beta": [0.6, 0.9]}
