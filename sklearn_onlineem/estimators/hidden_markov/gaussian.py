@@ -127,10 +127,7 @@ class GaussianHMM(BaseHMM):
         return COVARIANCES[self.covariance_type]
 
     def _family(self):
-        return self._gaussians(learnt_parts(self))
-
-    def _gaussians(self, learnt):
-        return gaussian_family(self, self._shape(), learnt, "covars", "emissions")
+        return gaussian_family(self, self._shape(), learnt_parts(self), "covars", "emissions")
 
     def _emission_prior(self, family, n_features):
         own = self._own_prior(family, (self.n_components,), n_features)

@@ -6,7 +6,7 @@ import numpy as np
 
 from sklearn_onlineem._checks import above, require
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._known import Settable, learnt_parts
+from sklearn_onlineem.estimators._known import Settable, gaussian_family, learnt_parts
 from sklearn_onlineem.estimators._start import TakesPrior
 from sklearn_onlineem.estimators.hidden_markov.gaussian import GaussianHMM
 from sklearn_onlineem.estimators.mixtures.gaussian import unit_gaussians
@@ -119,7 +119,8 @@ class GMMHMM(GaussianHMM):
     def _family(self):
         learnt = learnt_parts(self)
         masks = {name: self._of_parts(name, learnt[name]) for name in _OF_PARTS}
-        return MixtureOf(self._gaussians(masks), self.n_mix, learns_weights=learnt["weights"])
+        gaussian = gaussian_family(self, self._shape(), masks, "covars", "emissions")
+        return MixtureOf(gaussian, self.n_mix, learns_weights=learnt["weights"])
 
     def _of_parts(self, name, mask):
         """Return a mask of all Gaussians, from one of them or of states."""

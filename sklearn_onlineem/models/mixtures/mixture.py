@@ -145,21 +145,20 @@ class MixtureModel(
     def e_step(
         self, data: Rows, rng: Generator | None = None, log_likelihoods: Floats | None = None
     ) -> tuple[MixtureStatistics, float]:
-        if data.n_rows <= _CHUNK_ROWS and not data.has_gaps:
-            return self._e_step(data, rng, log_likelihoods)
-        chunks, total_weight = data.chunks(_CHUNK_ROWS), data.total_weight
-        if len(chunks) > 1:
+        e_step = self._e_step
+        if data.n_rows > _CHUNK_ROWS:
             slices = (slice(i, i + _CHUNK_ROWS) for i in range(0, len(data), _CHUNK_ROWS))
-            parts = zip(slices, chunks, strict=True)
-        else:
+            parts, e_step = zip(slices, data.chunks(_CHUNK_ROWS), strict=True), self.e_step
+        elif data.has_gaps:
             parts = data.by_completeness()
-        take = self.e_step if len(chunks) > 1 else self._e_step
-        terms, log_likelihood = [], 0.0
+        else:
+            return e_step(data, rng, log_likelihoods)
+        terms, log_likelihood, total_weight = [], 0.0, data.total_weight
         for numbers, part in parts:
             out = None if log_likelihoods is None else np.full(len(part), np.nan)
             share = part.total_weight / total_weight
             if share > 0.0:
-                statistics, of_part = take(part, rng, out)
+                statistics, of_part = e_step(part, rng, out)
                 terms.append((share, statistics))
                 log_likelihood += share * of_part
             if out is not None:
