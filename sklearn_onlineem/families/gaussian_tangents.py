@@ -66,20 +66,16 @@ class _GaussianTangents(Tangents):
         mean, covariance = self._moved(v)
         if self.family.limits is None:
             return Gaussians(mean, covariance)
-        least, largest, most = self._bounds
+        # Means and variances that no value determines might go to infinity.
+        (low, high), before = self.family.limits, self.parameters.mean
+        reach, most = high - low, _variances(self.parameters.covariance)
+        most = np.maximum(most, reach**2 if most.shape[1] == self.d else (reach**2).max())
+        least, largest = np.minimum(low - reach, before), np.maximum(high + reach, before)
         if ((variances := _variances(covariance)) > most).any():
             root = np.sqrt(np.minimum(1.0, most / variances))
             covariance = covariance * (root[:, :, None] if covariance.ndim == 3 else root)
             covariance *= root[:, None, :] if covariance.ndim == 3 else root
         return Gaussians(np.minimum(np.maximum(mean, least), largest), covariance)
-
-    @cached_property
-    def _bounds(self):
-        """Bounds of means and variances; those that no value determines might go to infinity."""
-        (low, high), mean = self.family.limits, self.parameters.mean
-        reach, most = high - low, _variances(self.parameters.covariance)
-        most = np.maximum(most, reach**2 if most.shape[1] == self.d else (reach**2).max())
-        return np.minimum(low - reach, mean), np.maximum(high + reach, mean), most
 
     def is_proper(self, prior):
         return bool((prior.weight >= 0.0).all() and np.all(prior.degrees >= 0.0))
