@@ -77,13 +77,12 @@ class Coordinates:
         counts, start = [], 0
         for node, own in self._made():
             counts.append(own.effective_counts(node.own(statistics)))
-            stop = start + counts[-1].shape[1]
+            place = slice(start, start + counts[-1].shape[1])
             self.directions[node.field], self.is_smooth = own, self.is_smooth and own.is_smooth
-            self._places.append((node, own, slice(start, stop)))
-            if (shared := own.shared).stop != 0:
-                columns = within(self._places[-1][2], shared)
-                self._shared += [columns] if columns.start < columns.stop else []
-            start = stop
+            self._places.append((node, own, place))
+            shared, start = within(place, own.shared), place.stop
+            if shared.start < shared.stop:
+                self._shared.append(shared)
         self._effective_counts = np.concatenate(counts, axis=1)
         self.shape = self._effective_counts.shape
 
