@@ -1,7 +1,6 @@
 """Kalman filters with inputs: by the joint Gaussian, least squares and peers; streams, refusals."""
 
 from functools import partial
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -136,36 +135,6 @@ def test_a_level_with_regressors_is_that_of_statsmodels(rng):
     best = theirs.fit(disp=0)
     assert fitted.score(X, inputs=u) == pytest.approx(best.llf, abs=1e-4)
     assert_allclose(fitted.observation_input_weights_[0], best.params[2:], rtol=1e-2)
-
-
-@pytest.mark.rivals
-def test_likelihoods_and_smoothed_states_are_those_of_dynamax(rng):
-    dynamax, jax = import_module("dynamax.linear_gaussian_ssm"), import_module("jax")
-    system, X, u = draw(rng), rng.normal(size=(40, D)), rng.normal(size=(40, M))
-    # Their inputs move the state that has them, not the next one.
-    both = np.hstack([np.roll(u, 1, axis=0), u])
-    weights = np.zeros((K, 2 * M)), np.zeros((D, 2 * M))
-    weights[0][:, :M], weights[1][:, M:] = (system[name] for name in WEIGHTS)
-    with jax.enable_x64(True):
-        theirs = dynamax.LinearGaussianSSM(K, D, 2 * M)
-        parameters, _ = theirs.initialize(
-            initial_mean=system["initial_state_mean"],
-            initial_covariance=system["initial_state_covariance"],
-            dynamics_weights=system["transition_matrices"],
-            dynamics_bias=system["transition_offsets"],
-            dynamics_covariance=system["transition_covariance"],
-            dynamics_input_weights=weights[0],
-            emission_weights=system["observation_matrices"],
-            emission_bias=system["observation_offsets"],
-            emission_covariance=system["observation_covariance"],
-            emission_input_weights=weights[1],
-        )
-        found = theirs.smoother(parameters, *map(jax.numpy.asarray, (X, both)))
-        expected = found.marginal_loglik, found.smoothed_means
-    kalman = KalmanFilter.from_parameters(**system)
-    # They add 1e-9 to variances before they invert them.
-    assert kalman.score(X, inputs=u) == pytest.approx(float(expected[0]), abs=1e-6)
-    assert_allclose(kalman.smooth(X, inputs=u)[0], expected[1], atol=1e-7)
 
 
 # ------------------------------------------------------------------------------------ all around
