@@ -10,7 +10,6 @@ from cases import kalman
 from cases.comparing import assert_close
 from cases.coordinates import DynamicalCoordinates
 from cases.dynamical import ALL, PARAMETERS, changed, draw_data, draw_model, value
-from cases.joint_gaussian import assert_inference, divergence, given_rows, joint
 from cases.numerical import minimiser
 from numpy.testing import assert_allclose
 
@@ -19,34 +18,6 @@ from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.families import Diagonal
 from sklearn_onlineem.families.linear_gaussian import LinearGaussian
-
-
-def test_moments_are_those_of_the_joint_gaussian(rng):
-    model, T = draw_model(rng, 2, 3), 4
-    data = draw_data(rng, [T], 3, missing=0.4)
-    mean, S, _ = joint(model, T)
-    assert_inference(model, data, partial(given_rows, mean, S, data.X))
-
-
-def test_kl_divergence_is_that_of_the_joint_gaussians(rng):
-    p, q = draw_model(rng, 2, 3), draw_model(rng, 2, 3)
-    expected = 0.5 * (divergence(p, q, 1) + divergence(p, q, 4))
-    like = draw_data(rng, [1, 4], 3)
-    assert_allclose(p.kl_divergence(q, like), expected, rtol=1e-8)
-
-
-def test_own_statistics_are_expectations_over_the_joint_gaussian(rng):
-    model = draw_model(rng, 2, 3)
-    own = model.own_statistics(draw_data(rng, [4, 4, 4], 3))
-    mean, S, _ = joint(model, 4)
-    second = S + np.outer(mean, mean)
-    rows = [np.r_[2 * t : 2 * t + 2, 8 + 3 * t : 8 + 3 * t + 3] for t in range(4)]
-    expected = sum(second[np.ix_(i, i)] for i in rows)
-    found = own.emissions.scatter[0] + 4.0 * np.outer(own.emissions.mean, own.emissions.mean)
-    assert_allclose(found, expected, rtol=1e-10)
-    moves = sum(second[2 * t : 2 * t + 4, 2 * t : 2 * t + 4] for t in range(3))
-    found = own.transitions.scatter[0] + 3.0 * np.outer(own.transitions.mean, own.transitions.mean)
-    assert_allclose(found, moves, rtol=1e-10)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
@@ -114,15 +85,6 @@ def test_a_single_sequence_leaves_drawn_covariances_as_large_as_expected_ones(rn
     for name in ("initial__covariance", "transitions__covariance", "emissions__covariance"):
         least, reference = (np.linalg.eigvalsh(value(m, name))[0] for m in (drawn, expected))
         assert least > 0.1 * reference
-
-
-def test_forecasts_are_predictions_of_rows_that_are_missing(rng):
-    model, data = draw_model(rng, 2, 3), draw_data(rng, [6], 3)
-    means, covariances = model.forecast(data, 3)
-    longer = Sequences(Rows(np.concatenate([data.X, np.full((3, 3), np.nan)])), np.array([0, 9]))
-    expected = model.predicted(longer)
-    assert_allclose(means[0], expected[0][6:], rtol=1e-10)
-    assert_allclose(covariances[0], expected[1][6:], rtol=1e-10)
 
 
 def test_a_sequence_that_continues_is_filtered_as_if_it_had_never_stopped(rng):

@@ -40,30 +40,6 @@ def test_components_begin_with_the_posterior_of_the_model(case, rng):
 
 
 @by_mixture
-def test_a_sweep_is_that_of_the_family(case, rng):
-    model, rows, prior = problem(case, rng)
-    chain = MixtureChain(model, rows, prior, np.random.default_rng(1))
-    labels, seed = chain.labels, 5
-    score = chain.sweep(np.random.default_rng(seed))
-    expected = collapsed_sweep(
-        model.family, prior.emissions, rows.X, labels, prior.counts + 1.0,
-        np.random.default_rng(seed).random(len(rows)),
-    )  # fmt: skip
-    assert_array_equal(chain.labels, labels)
-    assert_allclose(score, expected, rtol=1e-12)
-    assert_allclose(chain.shares(), np.bincount(labels, minlength=3) / len(rows))
-
-
-@by_mixture
-def test_the_model_is_the_mode_given_the_components(case, rng):
-    model, rows, prior = problem(case, rng)
-    chain = MixtureChain(model, rows, prior, rng)
-    chain.sweep(rng)
-    total = combine([(1.0, prior), (1.0, statistics_of(model, rows.X, chain.labels))])
-    assert_close(chain.model(), model.m_step(total), rtol=1e-10)
-
-
-@by_mixture
 def test_averages_are_of_statistics(case, rng):
     model, rows, prior = problem(case, rng)
     chain, terms = MixtureChain(model, rows, prior, rng), []
@@ -101,37 +77,31 @@ def test_averages_do_not_depend_on_how_components_are_numbered(case, fixed, rng)
 
 
 @by_mixture
-def test_known_components_stay_and_count(case, rng):
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_sweep_is_that_of_the_family_and_known_components_stay_and_count(case, share, rng):
     model, rows, prior = problem(case, rng)
-    labels = np.where(rng.random(len(rows)) < 0.5, rng.integers(0, 3, len(rows)), -1)
+    labels = np.where(rng.random(len(rows)) < share, rng.integers(0, 3, len(rows)), -1)
     known, hidden = labels >= 0, np.flatnonzero(labels < 0)
     rows = Rows(rows.X, labels=labels.astype(np.intc))
-    chain = MixtureChain(model, rows, prior, rng)
-    for _ in range(3):
-        before = chain.labels
-        score = chain.sweep(np.random.default_rng(3))
-        assert_array_equal(chain.labels[known], labels[known])
-    assert (chain.labels[~known] >= 0).all()
-    assert_allclose(chain.shares(), np.bincount(chain.labels, minlength=3) / len(rows))
-    counted = combine([(1.0, prior), (1.0, statistics_of(model, rows.X[known], labels[known]))])
-    own = before[~known]
-    expected = collapsed_sweep(
-        model.family, counted.emissions, rows.X[hidden], own, counted.counts + 1.0,
-        np.random.default_rng(3).random(len(hidden)),
-    )  # fmt: skip
-    assert_array_equal(chain.labels[~known], own)
-    assert_allclose(score, expected, rtol=1e-12)
-
-
-@by_mixture
-def test_where_nothing_is_hidden_it_is_the_mode(case, rng):
-    model, rows, prior = problem(case, rng)
-    labels = rng.integers(0, 3, len(rows)).astype(np.intc)
+    counted = prior
+    if share:
+        counted = prior + statistics_of(model, rows.X[known], labels[known])
     for dispersed in (False, True):
-        chain = MixtureChain(model, Rows(rows.X, labels=labels), prior, rng, dispersed)
-        assert np.isfinite(chain.sweep(rng))
-        assert_array_equal(chain.labels, labels)
-        total = combine([(1.0, prior), (1.0, statistics_of(model, rows.X, labels))])
+        chain = MixtureChain(model, rows, prior, rng, dispersed)
+        for _ in range(3):
+            own = chain.labels[hidden]
+            score = chain.sweep(np.random.default_rng(3))
+            assert_array_equal(chain.labels[known], labels[known])
+        assert_allclose(chain.shares(), np.bincount(chain.labels, minlength=3) / len(rows))
+        if share < 1.0:
+            expected = collapsed_sweep(
+                model.family, counted.emissions, rows.X[hidden], own, counted.counts + 1.0,
+                np.random.default_rng(3).random(len(hidden)),
+            )  # fmt: skip
+            assert_array_equal(chain.labels[hidden], own)
+            assert_allclose(score, expected, rtol=1e-12)
+        assert np.isfinite(score)
+        total = combine([(1.0, prior), (1.0, statistics_of(model, rows.X, chain.labels))])
         assert_close(chain.model(), model.m_step(total), rtol=1e-10)
 
 
