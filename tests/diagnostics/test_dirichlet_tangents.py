@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sklearn_onlineem import CompoundDirichlet, CompoundDirichletMixture
-from sklearn_onlineem.diagnostics import standard_errors
 from sklearn_onlineem.families import CompoundDirichlet as Family
 from sklearn_onlineem.families.compound_dirichlet import CompoundDirichletTangents, Dirichlets
 from sklearn_onlineem.models.mixtures.mixture import MixtureModel
@@ -18,18 +16,6 @@ def documents(rng, alpha, n_documents=300):
     parameters = Dirichlets(alpha, np.full(K, 25.0))
     model = MixtureModel(Family(), np.full(K, 1.0 / K), parameters)
     return model.sample(n_documents, rng)[0]
-
-
-def test_errors_of_one_component_are_those_of_its_mixture(rng):
-    X, weight = documents(rng, ALPHA[:1]), rng.integers(1, 4, 300).astype(float)
-    fitted = CompoundDirichlet(solver="newton", tol=1e-14).fit(X, sample_weight=weight)
-    mixture = CompoundDirichletMixture(1, solver="batch", tol=0.0).fit(X, sample_weight=weight)
-    for robust in (False, True):
-        found, expected = (
-            standard_errors(one, X, robust=robust, sample_weight=weight).errors["alpha_"]
-            for one in (fitted, mixture)
-        )
-        assert_allclose(found, expected[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])

@@ -9,7 +9,6 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import (
-    EditDistance,
     GaussianHMM,
     GaussianMixture,
     MarkovChainMixture,
@@ -68,25 +67,6 @@ def test_weights_are_repetitions(case, rng):
         twice = standard_errors(found.estimator, np.repeat(X, weight, axis=0), robust).errors
         for name, errors in once.items():
             np.testing.assert_allclose(errors, twice[name], rtol=1e-7, atol=1e-12)
-
-
-def test_errors_follow_units(rng):
-    X, scale = eruptions(rng), np.array([1e-3, 1e4])
-    errors = standard_errors(fitted(X), X).errors
-    scaled = X * scale + 1e6 * scale
-    found = standard_errors(fitted(scaled), scaled).errors
-    np.testing.assert_allclose(found["means_"], errors["means_"] * scale, rtol=1e-4)
-    outer = scale[:, None] * scale
-    np.testing.assert_allclose(found["covariances_"], errors["covariances_"] * outer, rtol=1e-4)
-
-
-def test_one_gaussian_has_textbook_errors(rng):
-    X = rng.standard_normal((400, 1)) * 3.0
-    mixture = fitted(X, 1)
-    errors, variance = standard_errors(mixture, X).errors, X.var()
-    np.testing.assert_allclose(errors["means_"], np.sqrt(variance / 400), rtol=1e-9)
-    np.testing.assert_allclose(errors["covariances_"], variance * np.sqrt(2 / 400), rtol=1e-9)
-    np.testing.assert_array_equal(errors["weights_"], 0.0)
 
 
 def test_the_sandwich_sees_that_the_model_is_wrong(rng):
@@ -155,16 +135,6 @@ def test_intervals_are_symmetric_about_logarithms_and_log_odds():
     np.testing.assert_array_equal(intervals["weights_"][:, 1], 1.0)
 
 
-def test_transitions_alone_have_textbook_errors(rng):
-    """Shares of the symbols are no parameters where there are no first symbols."""
-    counts = rng.poisson(4.0, (50, 3, 3))
-    moves = MarkovChainMixture(1, solver="batch", prior=None).fit(counts)
-    errors, p = standard_errors(moves, counts).errors, moves.transmat_
-    assert set(errors) == {"weights_", "transmat_"}
-    expected = np.sqrt(p * (1.0 - p) / counts.sum(axis=(0, 2))[:, None])
-    np.testing.assert_allclose(errors["transmat_"], expected, rtol=1e-9)
-
-
 def test_errors_count_the_default_prior_of_counts(rng):
     """Those of a multinomial with half a count more of each word, also of one never seen."""
     X = rng.poisson(np.append(np.full(5, 2.0), 0.0), (200, 6)).astype(float)
@@ -218,18 +188,3 @@ def test_parameters_that_are_not_determined_are_refused():
     mixture = PoissonMixture(2, means_init=rates, solver="batch", tol=1e-12).fit(X)
     with pytest.raises(ValueError, match="not positive definite"):
         standard_errors(mixture, X)
-
-
-@pytest.mark.parametrize("parametrization", ["tied", "full"])
-def test_operations_that_are_seen_have_textbook_errors(parametrization):
-    """Of pairs with an empty word, whose scripts are known: 500 draws of operations and ends."""
-    pairs = [("aab", ""), ("", "ab"), ("", ""), ("b", "")] * 50
-    edit = EditDistance(parametrization, operation_prior=1.0, solver="batch").fit(pairs)
-    errors, p = standard_errors(edit, pairs).errors, np.array([*edit.operations_.values()])
-    np.testing.assert_allclose(p, [0.0, 0.0, 0.4, 0.2, 0.4], atol=1e-12)
-    np.testing.assert_allclose(errors["operations_"], np.sqrt(p * (1.0 - p) / 500.0), atol=1e-9)
-    if parametrization == "full":
-        p = edit.deletion_probabilities_
-        expected = np.sqrt(p * (1.0 - p) / 500.0)
-        np.testing.assert_allclose(errors["deletion_probabilities_"], expected, atol=1e-9)
-        assert not errors["substitution_probabilities_"].any()

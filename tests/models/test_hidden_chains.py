@@ -125,14 +125,6 @@ def test_known_states_leave_no_others_possible(termination, rng):
     assert_as_enumerated(model, data)
 
 
-@all_terminations
-def test_unobserved_rows_say_nothing(termination, rng):
-    model = chain(rng, termination)
-    X = 3.0 * rng.standard_normal((sum(LENGTHS), 3))
-    X[[0, 2, 3, 9, 15]] = np.nan
-    assert_as_enumerated(model, sequences(X, LENGTHS))
-
-
 # ---------------------------------------------------------------------------- unlikely sequences
 
 
@@ -281,24 +273,6 @@ def test_a_sequence_that_goes_on_starts_from_the_state_before(rng):
     model = chain(rng, GivenLength())
     data = sequences(2.0 * rng.standard_normal((sum(LENGTHS), 3)), LENGTHS)
     assert_as_enumerated(model, data, before=np.array([0.2, 0.7, 0.1]))
-
-
-def test_pieces_add_up_to_the_whole(rng):
-    """Log-likelihoods, and filtered states; posteriors look back to the start of a piece only."""
-    model = chain(rng, GivenLength())
-    X = 2.0 * rng.standard_normal((500, 3))
-    whole = sequences(X, [500])
-    total, filtered, rows, before = 0.0, [], [], None
-    for begin, end in ((0, 1), (1, 120), (120, 121), (121, 400), (400, 500)):
-        piece = sequences(X[begin:end], [end - begin]).continued(before)
-        total += model.log_likelihood(piece)[0]
-        filtered.append(model.filtered(piece))
-        rows.append(model.row_log_likelihoods(piece))
-        before = filtered[-1][-1]
-    assert_allclose(total, model.log_likelihood(whole)[0], rtol=1e-12)
-    assert_allclose(np.concatenate(filtered), model.filtered(whole), rtol=1e-9, atol=1e-14)
-    assert_allclose(np.concatenate(rows), model.row_log_likelihoods(whole), rtol=1e-9)
-    assert_allclose(model.posterior(piece), model.posterior(whole)[400:], rtol=1e-9, atol=1e-14)
 
 
 def test_the_move_across_a_seam_counts(rng):

@@ -87,23 +87,6 @@ def test_a_single_sequence_leaves_drawn_covariances_as_large_as_expected_ones(rn
         assert least > 0.1 * reference
 
 
-def test_a_sequence_that_continues_is_filtered_as_if_it_had_never_stopped(rng):
-    model, whole = draw_model(rng, 3, 2), draw_data(rng, [50], 2, missing=0.2)
-    head = Sequences(Rows(whole.X[:20]), np.array([0, 20]))
-    means, covariances = model.filtered(head)
-    tail = Sequences(Rows(whole.X[20:]), np.array([0, 30]))
-    tail = tail.continued((means[-1].astype(np.float32).astype(float), covariances[-1]))
-    exact = tail.continued((means[-1], covariances[-1]))
-    expected = model.row_log_likelihoods(whole)[20:]
-    assert_allclose(model.row_log_likelihoods(exact), expected, rtol=1e-10)
-    assert_close(model.smoothed(exact)[:2], [a[20:] for a in model.smoothed(whole)[:2]])
-    evidence, _ = model.e_step(exact)
-    assert evidence.initial.weight == 0.0
-    assert evidence.transitions.weight == 30.0
-    assert evidence.emissions.weight <= 30.0
-    assert_close(model.m_step(model.own_statistics(tail)), model)
-
-
 def test_other_sequences_are_not_touched_by_the_one_that_continues(rng):
     model, data = draw_model(rng, 2, 2), draw_data(rng, [4, 3, 5], 2)
     before = (np.ones(2), np.eye(2))
@@ -262,15 +245,6 @@ def test_parts_of_other_dimensions_are_refused(rng):
             replace(model, **{name: getattr(other, name)})
     with pytest.raises(ValueError, match="matrices of"):
         replace(model, initial=model.transitions)
-
-
-def test_em_recovers_the_model_from_its_own_sample(rng):
-    model = draw_model(rng, 2, 4, learnt=ALL)
-    data, states = model.sample(3000, rng, like=draw_data(rng, [10, 20], 4))
-    assert states.shape == (len(data.X), 2)
-    step, _ = batch_step(model, data)
-    for name in PARAMETERS:
-        assert_allclose(value(step, name), value(model, name), atol=0.1)
 
 
 # ------------------------------------------------------------------------------- linear-Gaussian

@@ -6,7 +6,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from cases.chains import extended
-from cases.inputs import assert_switching, switching
+from cases.inputs import switching
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal, norm
 from statsmodels.tsa.api import MarkovAutoregression, MarkovRegression
@@ -156,16 +156,6 @@ def test_likelihoods_are_those_of_statsmodels(rng):
 # -------------------------------------------------------------------------------------- streams
 
 
-@pytest.mark.parametrize("solver", ["auto", "batch", "online", "bayesian"])
-def test_regimes_are_found(solver, rng):
-    X, u, states = switching(rng, 3000)
-    parts = np.split(X, 30), np.split(u, 30)
-    hmm = RegressionHMM(2, lags=1, solver=solver, random_state=0).fit(parts[0], inputs=parts[1])
-    assert_switching(hmm)
-    found = np.concatenate(hmm.predict(parts[0], inputs=parts[1]))
-    assert max(np.mean(found == states), np.mean(found != states)) > 0.95
-
-
 @pytest.mark.parametrize("durations", [None, "poisson"])
 def test_live_filters_forecast_from_lags_that_are_missing(durations, rng):
     X, u, _ = switching(rng, 60)
@@ -272,23 +262,6 @@ def test_forecasts_with_lags_and_durations_are_those_of_the_extended_chain(left_
 
 
 # ------------------------------------------------------------------------------------ all around
-
-
-def test_inference_of_hidden_markov_models_takes_inputs(rng):
-    X, u, _ = switching(rng, 300)
-    hmm = RegressionHMM(2, random_state=0)
-    assert_array_equal(hmm.fit_predict(X, inputs=u), hmm.predict(X, inputs=u))
-    assert hmm.log_posterior(X, inputs=u) == pytest.approx(hmm.score(X, inputs=u))
-    assert hmm.decode(X, inputs=u)[0] < 0.0
-
-
-def test_a_known_state_and_a_learnt_prior(rng):
-    X, u, states = switching(rng, 300)
-    hmm = RegressionHMM(2, lags=1, semi_supervised=True, random_state=0).fit(X, states, inputs=u)
-    assert_allclose(hmm.coef_[:, 0, 1], [2.0, -2.0], atol=0.2)
-    prior = hmm.as_prior(100.0)
-    after = RegressionHMM(2, lags=1, semi_supervised=True, prior=prior, random_state=0)
-    assert_allclose(after.fit(X[:60], inputs=u[:60]).coef_, hmm.coef_, atol=0.2)
 
 
 # ------------------------------------------------------------------------------------- refusals

@@ -8,7 +8,6 @@ from cases.inputs import WEIGHTS, controlled
 from cases.joint_gaussian import given_rows, joint
 from cases.kalman_filters import D, K, draw_system, with_gaps
 from numpy.testing import assert_allclose
-from statsmodels.tsa.statespace.structural import UnobservedComponents
 
 from sklearn_onlineem import KalmanFilter
 
@@ -96,45 +95,7 @@ def test_regressions_without_states_are_least_squares(rng):
     assert_allclose(kalman.observation_covariance_, residual.T @ residual / 60, rtol=1e-9)
 
 
-def test_transitions_of_states_that_are_seen_are_least_squares(rng):
-    h, u = rng.normal(size=(80, K)), rng.normal(size=(80, M))
-    kalman = KalmanFilter(
-        K, observation_matrices=np.eye(K), observation_covariance=1e-12 * np.eye(K),
-        observation_offsets=np.zeros(K), reg_covar=0.0, solver="batch", max_iter=3,
-        em_vars=["transition_matrices", "transition_covariance", "transition_input_weights"],
-    ).fit(h, inputs=u)  # fmt: skip
-    z = np.hstack([h, u])[:-1]
-    expected = np.linalg.lstsq(z, h[1:], rcond=None)[0]
-    found = np.hstack([kalman.transition_matrices_, kalman.transition_input_weights_])
-    assert_allclose(found, expected.T, rtol=1e-6)
-
-
 # --------------------------------------------------------------------------------------- peers
-
-
-def test_a_level_with_regressors_is_that_of_statsmodels(rng):
-    u = rng.normal(size=(120, M))
-    y = np.cumsum(0.5 * rng.normal(size=120)) + u @ [1.5, -2.0] + 0.7 * rng.normal(size=120)
-    theirs = UnobservedComponents(y, "llevel", exog=u)
-    theirs.ssm.initialize_known(np.zeros(1), np.eye(1))
-    theirs.ssm.loglikelihood_burn = 0
-    level = {
-        "transition_matrices": 1.0, "observation_matrices": 1.0, "initial_state_mean": 0.0,
-        "initial_state_covariance": 1.0,
-    }  # fmt: skip
-    kalman = KalmanFilter.from_parameters(
-        **level, transition_covariance=0.3, observation_covariance=0.6,
-        transition_input_weights=np.zeros((1, M)), observation_input_weights=[[1.0, -1.0]],
-    )  # fmt: skip
-    X = y[:, None]
-    expected = theirs.loglike([0.6, 0.3, 1.0, -1.0])
-    assert kalman.score(X, inputs=u) == pytest.approx(expected, abs=1e-8)
-    learnt = ["transition_covariance", "observation_covariance", "observation_input_weights"]
-    fitted = KalmanFilter(**level, em_vars=learnt, reg_covar=0.0, tol=1e-10, solver="batch")
-    fitted.set_params(max_iter=3000).fit(X, inputs=u)
-    best = theirs.fit(disp=0)
-    assert fitted.score(X, inputs=u) == pytest.approx(best.llf, abs=1e-4)
-    assert_allclose(fitted.observation_input_weights_[0], best.params[2:], rtol=1e-2)
 
 
 # ------------------------------------------------------------------------------------ all around
@@ -179,12 +140,3 @@ def test_live_filters_begin_before_the_first_row(rng):
     assert_allclose(fresh, kalman.predict(X[:1], inputs=u[:1]), rtol=1e-9)
     with pytest.raises(ValueError, match=r"KalmanFilter: filter_update takes no inputs"):
         kalman.filter_update(observation=[1.0, 1.0])
-
-
-def test_weights_repeat_sequences_with_their_inputs(rng):
-    X, u = controlled(rng, 90)
-    parts, weights = ([X[:40], X[40:]], [u[:40], u[40:]]), {"sample_weight": [2, 1]}
-    weighted = KalmanFilter(1, random_state=0).fit(parts[0], inputs=parts[1], **weights)
-    three = [*parts[0][:1], *parts[0]], [*parts[1][:1], *parts[1]]
-    twice = KalmanFilter(1, random_state=0).fit(three[0], inputs=three[1])
-    assert weighted.score(X, inputs=u) == pytest.approx(twice.score(X, inputs=u), abs=0.5)

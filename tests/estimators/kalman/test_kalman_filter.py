@@ -2,11 +2,8 @@
 
 import numpy as np
 import pytest
-from cases.comparing import assert_identical
 from cases.kalman_filters import K, drawn, known
 from numpy.testing import assert_allclose
-from scipy import linalg
-from sklearn.model_selection import GridSearchCV
 
 from sklearn_onlineem import KalmanFilter
 
@@ -28,22 +25,3 @@ def test_noise_may_be_singular_where_it_is_known(system):
     ).fit(X)  # fmt: skip
     assert_allclose(kalman.transform(X)[-1], X.mean(), atol=1e-4)
     assert_allclose(kalman.observation_covariance_, X.var(ddof=1), rtol=1e-4)
-
-
-def test_model_selection(system):
-    X = drawn(system, 15, 18)
-    grid = {"n_dim_state": [1, 2], "eta0": [0.5, 1.0]}
-    estimator = KalmanFilter(random_state=0, batch_size=4, max_iter=2)
-    search = GridSearchCV(estimator, grid, cv=3, error_score="raise").fit(X)
-    assert search.best_params_["n_dim_state"] == 2
-    assert len(search.predict(X)) == len(X)
-
-
-def test_a_given_start_is_the_same_in_streams_and_fits(system):
-    X = drawn(system, 10, 8)
-    first = KalmanFilter(**system, eta0=0.5, schedule="constant").partial_fit(X)
-    again = KalmanFilter(**system, eta0=0.5, schedule="constant").partial_fit(X)
-    assert_identical(first.model_, again.model_)
-    assert first.history_[0].eta == 0.5
-    assert first.history_[0].log_likelihood == pytest.approx(known(system).score(X))
-    assert linalg.norm(first.transition_matrices_ - system["transition_matrices"]) > 0.0

@@ -72,13 +72,6 @@ def test_what_is_fixed_stays_to_the_bit(system, sequences):
         assert_array_equal(getattr(pieces, f"{name}_")[~mask], system[name][~mask])
 
 
-def test_saved_streams_go_on_bit_for_bit(system, sequences):
-    kalman = stream(masked(system), sequences[:6])
-    loaded = pickle.loads(pickle.dumps(kalman))
-    after = [stream(one, sequences[6:]).model_ for one in (kalman, loaded)]
-    assert_identical(*map(arrays, after))
-
-
 def test_fits_end_at_the_maximum_over_free_entries(system):
     # Of few sequences, the likeliest noise may be singular: EM needs passes without end then.
     known = KalmanFilter.from_parameters(**system, random_state=0)

@@ -12,16 +12,6 @@ from sklearn_onlineem.models.kalman.linear_dynamical import FIELDS
 NOT_OFFSETS = [name for name in FIELDS if "offsets" not in name]
 
 
-def test_moments_are_pykalmans(system):
-    X, ours, theirs = drawn(system), known(system), pykalman.KalmanFilter(**system)
-    assert_allclose(ours.score(X), theirs.loglikelihood(X), rtol=1e-10)
-    for method in ("filter", "smooth"):
-        for found, expected in zip(
-            getattr(ours, method)(X), getattr(theirs, method)(X), strict=True
-        ):
-            assert_allclose(found, expected, atol=1e-9)
-
-
 def test_filter_update_is_pykalmans(system, rng):
     X, ours, theirs = drawn(system), known(system), pykalman.KalmanFilter(**system)
     moments = rng.standard_normal(K), np.diag([0.4, 2.0])

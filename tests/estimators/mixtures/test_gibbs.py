@@ -50,17 +50,6 @@ def test_after_em_it_goes_on_from_there(case, rng):
 
 
 @by_mixture
-def test_same_seed_same_chains(case, rng):
-    X, _ = case.data(rng, 60)
-    first, again, other = (
-        case(5, solver=SEVERAL, max_iter=6, random_state=seed).fit(X) for seed in (1, 1, 2)
-    )
-    assert_identical(state_of(again), state_of(first))
-    assert_identical(list(again.chains_), list(first.chains_))
-    assert (first.chains_.scores != other.chains_.scores).any()
-
-
-@by_mixture
 def test_the_first_of_several_chains_is_the_one_alone(case, rng):
     X, _ = case.data(rng, 60)
     alone, several = (case(5, solver=Gibbs(n_chains=n), max_iter=4).fit(X) for n in (1, 3))
@@ -101,15 +90,6 @@ def test_it_is_kept_with_the_estimator(case, rng):
     stream = case().partial_fit(X)
     with pytest.raises(AttributeError, match=f"{case.make.__name__} has chains_ only"):
         _ = stream.chains_
-
-
-@by_mixture
-def test_another_fit_has_other_chains(case, rng):
-    X, _ = case.data(rng, 60)
-    mixture = case(max_iter=3, warm_start=True).fit(X)
-    mixture.set_params(max_iter=2).fit(X)
-    assert mixture.chains_.scores.shape == (1, 2)
-    assert not hasattr(mixture.set_params(solver="batch").fit(X), "chains_")
 
 
 @by_mixture

@@ -10,11 +10,7 @@ from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import logsumexp
-from sklearn import config_context
 from sklearn.metrics import adjusted_rand_score
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_onlineem import MarkovChainMixture
 from sklearn_onlineem.data.rows import Rows
@@ -284,31 +280,6 @@ def test_shards_of_sequences(form, rng):
     distributed = DistributedEM(local, n_shards=4, n_jobs=1).fit(**arguments)
     assert len(distributed.history_) == 5
     assert_close(distributed.estimator_.model_, local.fit(**arguments).model_, rtol=1e-7)
-
-
-def test_searches_cut_between_sequences(rng):
-    X = sequence_clusters(rng, np.arange(60) % 3)
-    search = GridSearchCV(mixture(), {"n_components": [1, 3]}, cv=3).fit(X)
-    assert search.best_params_ == {"n_components": 3}
-    assert_allclose(search.predict(X[:3]), search.best_estimator_.predict(X[:3]))
-    assert np.isfinite(cross_val_score(mixture(), X, cv=3)).all()
-
-
-@pytest.mark.parametrize("routing", [False, True])
-def test_pipelines(routing, rng):
-    X = walks(rng)
-    with config_context(enable_metadata_routing=routing):
-        pipeline = make_pipeline(FunctionTransformer(), mixture()).fit(X)
-        assert_allclose(pipeline.score(X), mixture().fit(X).score(X))
-
-
-def test_groups_are_routed(rng):
-    rows, groups = gathered(walks(rng))
-    with config_context(enable_metadata_routing=True):
-        chains = mixture().set_fit_request(groups=True).set_score_request(groups=True)
-        pipeline = make_pipeline(FunctionTransformer(), chains).fit(rows, groups=groups)
-        expected = mixture().fit(rows, groups=groups).score(rows, groups=groups)
-        assert_allclose(pipeline.score(rows, groups=groups), expected)
 
 
 @all_forms
