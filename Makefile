@@ -78,7 +78,7 @@ build_requires = $(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproje
 # tests, the fast half that asks most of other libraries: each room by itself, and laws on input, but no
 # clusters. In WORLD=1 these are cases that `make test` leaves out.
 MINIMA := .venv-minima
-INPUT := array_likes data_frames estimators html missing_forms scikit_learn_checks sequence_input \
+INPUT := array_likes data_frames estimators html missing_forms scikit_learn_checks sequences \
 	sparse_input storage
 MINIMA_TESTS ?= $(addprefix tests/,displays em estimators families kernels models) \
 	$(filter-out %/test_dask.py,$(wildcard tests/distributed/test_*.py)) \

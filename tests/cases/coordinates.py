@@ -1,8 +1,9 @@
-"""Unconstrained coordinates of models, in which a numerical minimiser can move."""
+"""Unconstrained coordinates of models, and a minimiser that moves in them."""
 
 from dataclasses import replace
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import softmax
 
 from cases.dynamical import PARAMETERS, changed, value
@@ -148,3 +149,14 @@ class DynamicalCoordinates:
 
     def identified(self, model):
         return tuple(value(model, name) for name in PARAMETERS)
+
+
+def minimiser(objective, start):
+    """Minimise a smooth function, to where central differences can hardly tell any more."""
+    found = minimize(objective, start, jac="2-point", options={"gtol": 1e-5})
+    for _ in range(3):
+        options = {"gtol": 1e-8, "hess_inv0": 0.5 * (found.hess_inv + found.hess_inv.T)}
+        found = minimize(objective, found.x, jac="3-point", options=options)
+        if found.success or found.nit == 0:
+            break
+    return found.x

@@ -1,10 +1,18 @@
-"""Shards, learners and merges, without a cluster."""
+"""Shards are learnt as one machine learns."""
 
 import copy
+import doctest
+import inspect
+import math
 import pickle
+import signal
+import subprocess
 import sys
+import time
 from functools import partial
+from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 from cases.comparing import assert_close, assert_identical
@@ -15,6 +23,7 @@ from cases.wrappers import WRAPPERS, all_wrappers
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.utils._param_validation import InvalidParameterError
 
 from sklearn_onlineem import (
     EditDistance,
@@ -25,7 +34,7 @@ from sklearn_onlineem import (
     combine_estimators,
 )
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.distributed import DistributedEM, _executors
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
 from sklearn_onlineem.distributed._tasks import Result, merge, whole
@@ -34,6 +43,7 @@ from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators.base import rules_of, set_start
+from sklearn_onlineem.persistence import load, save
 from sklearn_onlineem.statistics import Sums
 
 NUMBERED_NAMES = {repr(case) for case in NUMBERED}
@@ -361,3 +371,140 @@ def test_an_estimator_that_is_none_is_refused_by_fit_alone(other):
     assert learner.score(X) == score
     with pytest.raises((TypeError, ValueError), match="DistributedEM"):
         learner.fit(X)
+
+
+# Valid, and the largest of int8, so that one more is none.
+NUMBERS = {
+    "sync_every": 127,
+    "n_passes": 127,
+    "n_shards": 127,
+    "n_jobs": 127,
+    "worker_timeout": 127,
+}
+BOOLEANS = ["shuffle", "warm_start", "progress"]
+CHOICES = ["mode", "combine"]
+NONSENSE = [0, -1, math.nan, -math.inf, np.int8(-3), np.float32(np.nan), np.False_, "2", [2], 2j]
+# Parameters for which these values make sense.
+SENSIBLE = {"-1": ["n_jobs"], "np.int8(-3)": ["n_jobs"], "np.False_": BOOLEANS}
+HUGE = 10**400
+
+
+@pytest.fixture
+def X(rng):
+    return rng.poisson(rng.choice([1.0, 20.0], size=(400, 1)))
+
+
+def learner(**arguments):
+    mixture = PoissonMixture(2, random_state=0, max_iter=2, batch_size=2)
+    defaults = {"estimator": mixture, "n_shards": 2, "mode": "synchronous"}
+    return DistributedEM(**{**defaults, **arguments})
+
+
+def test_each_parameter_is_examined_here():
+    known = {"estimator", *NUMBERS, *BOOLEANS, *CHOICES}
+    assert set(inspect.signature(DistributedEM).parameters) == known
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_numpy_integer_is_the_integer(name, X):
+    X = X[:300] if name == "n_shards" else X[:40]
+    given = np.int8(NUMBERS[name])
+    with joblib.parallel_config("threading"):
+        expected = learner(**{name: NUMBERS[name]}).fit(X)
+        found = learner(**{name: given}).fit(X)
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+    assert len(found.history_) == len(expected.history_)
+    assert found.get_params()[name] is given
+    assert type(clone(found).get_params()[name]) is np.int8
+
+
+@pytest.mark.parametrize("n_shards", [np.uint8(255), 255])
+def test_no_number_of_shards_wraps_around(n_shards, X):
+    fitted = learner(n_shards=n_shards).fit(np.tile(X, (2, 1)))
+    assert sum(each.n_seen for each in fitted.history_) == 2 * len(X)
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, *BOOLEANS, *CHOICES])
+@pytest.mark.parametrize("value", NONSENSE, ids=repr)
+def test_nonsense_is_refused_by_name(name, value, X):
+    if name in SENSIBLE.get(repr(value), ()):
+        return
+    fitted = learner().fit(X[:40])
+    known = vars(fitted).copy()
+    with pytest.raises(InvalidParameterError, match=f"{name}.* of DistributedEM"):
+        fitted.set_params(**{name: value}).fit(X)
+    assert {**vars(fitted), name: None} == {**known, name: None}
+
+
+@pytest.mark.parametrize("name", ["sync_every", "n_shards", "worker_timeout"])
+def test_huge_numbers_mean_what_they_say(name, X):
+    most = {"sync_every": len(X), "n_shards": len(X), "worker_timeout": math.inf}
+    single = PoissonMixture(1, random_state=0, batch_size=2)
+    expected, found = (
+        learner(estimator=single, **{name: value}).fit(X) for value in (most[name], HUGE)
+    )
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+
+
+def test_passes_without_end_end_where_a_callback_says_so(X):
+    endless = learner(n_passes=HUGE)
+    endless.estimator.set_params(callbacks=[lambda step: True])
+    assert len(endless.fit(X).history_) == 1
+
+
+def test_no_more_jobs_are_started_than_there_are_shards(X, monkeypatch):
+    """Processes by the million would take the machine down."""
+    asked = []
+
+    def parallel(n_jobs):
+        asked.append(n_jobs)
+        return joblib.Parallel(n_jobs=1)
+
+    monkeypatch.setattr(_executors, "Parallel", parallel)
+    learner(n_jobs=2**31 - 1, n_shards=3).fit(X)
+    assert set(asked) == {3}
+
+
+PAGE = Path(__file__).parents[2] / "doc/guide/partitions.rst"
+AGAIN = """
+import sys
+import numpy as np
+rows = np.load(sys.argv[2])
+print("begins", flush=True)
+follow(Path(sys.argv[1]), lambda position, n: rows[position : position + n], n_rows=10)
+"""
+
+
+def functions_of(page):
+    """Return the examples of a page that import and define functions."""
+    examples = doctest.DocTestParser().get_examples(page.read_text())
+    return "".join(e.source for e in examples if e.source.startswith(("import", "from", "def")))
+
+
+def position_in(folder):
+    return max((int(file.stem) for file in folder.glob("*.npz")), default=0)
+
+
+def test_a_partition_that_is_read_again_after_kills_gives_the_same_bits(rng, tmp_path):
+    X = rng.poisson(rng.choice([2.0, 20.0], size=(200, 1)))
+    start = PoissonMixture(2, random_state=0).partial_fit(X)
+    folder = tmp_path / "learner"
+    folder.mkdir()
+    save(start, folder / "0.npz")
+    np.save(tmp_path / "rows.npy", X)
+    command = [sys.executable, "-c", functions_of(PAGE) + AGAIN, folder, tmp_path / "rows.npy"]
+    n_killed = 0
+    while (position := position_in(folder)) < len(X):
+        until = position + 10 * rng.integers(0, 10)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout.readline() == "begins\n"
+            while process.poll() is None and position_in(folder) < until:
+                time.sleep(0.001)
+            # Anywhere in a step.
+            time.sleep(rng.uniform(0.0, 0.01))
+            process.kill()
+        n_killed += process.returncode == -signal.SIGKILL
+    assert n_killed > 0
+    for rows in np.split(X, 20):
+        start.partial_fit(rows)
+    assert_identical(load(folder / "200.npz").model_, start.model_)

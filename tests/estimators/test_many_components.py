@@ -1,4 +1,4 @@
-"""Starts and fits with more components than need all rows and components in one array."""
+"""Starts, fits and labels with more rows and components than need all of them in one array."""
 
 import tracemalloc
 
@@ -9,7 +9,7 @@ from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from sklearn_onlineem import GaussianMixture, MultinomialMixture
+from sklearn_onlineem import GaussianMixture, MultinomialMixture, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators import _start
 from sklearn_onlineem.estimators._start import STARTS, start_model, sums, wide_pseudo_rows
@@ -94,3 +94,14 @@ def test_predictions_need_no_array_of_rows_and_components(rng):
     tracemalloc.stop()
     assert_array_equal(found, shares.argmax(axis=1))
     assert peak < shares.nbytes / 2
+
+
+@pytest.mark.parametrize("mixture", [GaussianMixture(3), PoissonMixture(3)], ids=repr)
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_labels_have_the_largest_responsibility(mixture, missing, rng):
+    X = rng.poisson(rng.choice([1.0, 6.0, 20.0], size=(9_000, 1)), (9_000, 2)).astype(float)
+    X[rng.random(X.shape) < missing] = np.nan
+    mixture.set_params(random_state=0, max_iter=2, tol=0.0).fit(X[:500])
+    labels = mixture.predict(X)
+    assert labels.dtype == np.intp and len(np.unique(labels)) == 3
+    assert np.array_equal(labels, mixture.predict_proba(X).argmax(axis=1))

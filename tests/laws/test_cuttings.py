@@ -1,9 +1,12 @@
-"""A stream is one stream however it is cut: rates and inertia go by rows, batch by batch."""
+"""A stream may be cut anywhere."""
 
 from functools import partial
 
 import numpy as np
 import pytest
+from cases.comparing import assert_identical
+from cases.merged_cases import MERGED
+from cases.states import state_of
 from cases.streams import AT_ONCE
 
 from sklearn_onlineem import (
@@ -12,6 +15,8 @@ from sklearn_onlineem import (
     KalmanFilter,
     PoissonHMM,
     PoissonMixture,
+    PrequentialSearch,
+    StreamPipeline,
     combine_estimators,
 )
 
@@ -195,3 +200,23 @@ def test_a_piece_of_nothing_but_gaps_is_time_that_passes(rng):
         assert before.kl_divergence(estimator.model_, like=estimator._fitted.state.lengths) < 1e-6
         assert not np.allclose(filtered[0], estimator._fitted.end[0])
         assert np.isfinite(per_row(estimator.partial_fit(X[:5], continues=True), X))
+
+
+@pytest.mark.parametrize("case", MERGED, ids=repr)
+def test_a_stream_is_learnt_as_by_hand(case, rng):
+    X, _ = case.data(rng, 60)
+    chunks = [X[begin : begin + 20] for begin in (0, 20, 40)]
+    model, scores = case(), []
+    for chunk in chunks:
+        if model.__sklearn_is_fitted__():
+            scores.append(model.score(chunk))
+        model.partial_fit(chunk)
+    stream = StreamPipeline([("model", case())]).fit_stream(iter(chunks))
+    assert_identical(state_of(stream["model"]), state_of(model))
+    np.testing.assert_allclose(stream.prequential_scores_, [np.nan, *scores], rtol=1e-12)
+    np.testing.assert_allclose(stream.prequential_score_, np.mean(scores), rtol=1e-12)
+    search = PrequentialSearch(case(), {"eta0": ["auto", 1e-3]}, n_jobs=2).fit_stream(chunks)
+    assert_identical(state_of(search.estimators_[0]), state_of(model))
+    np.testing.assert_allclose(
+        search.cv_results_["mean_test_score"][0], np.mean(scores), rtol=1e-12
+    )

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
+from cases.coordinates import minimiser
 from cases.family_cases import (
     FAMILIES,
     HIDDEN_FAMILIES,
@@ -14,7 +15,6 @@ from cases.family_cases import (
     OTHER_FAMILIES,
     hyperparameters,
 )
-from cases.numerical import minimiser
 from cases.random_rows import SIDE
 from cases.regressions import REGRESSIONS
 from numpy.testing import assert_allclose

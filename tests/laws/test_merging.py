@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from cases.chains import CHAINS, ChainCase
 from cases.comparing import assert_close
-from cases.coordinates import coordinates
+from cases.coordinates import coordinates, minimiser
 from cases.dynamical import DYNAMICAL
 from cases.estimator_cases import ESTIMATORS, by_likelihood
 from cases.family_cases import case_of
 from cases.merged_cases import EXACT, MERGED, NUMBERED, REGULAR, REPRESENTATIVES
 from cases.mixture_cases import MIXTURES
-from cases.numerical import minimiser
 from cases.streams import AT_ONCE
 from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from cases.chains import CHAINS
 from cases.comparing import assert_close, assert_identical
+from cases.coordinates import minimiser
 from cases.dynamical import DYNAMICAL
 from cases.enumeration import LogDensities
 from cases.mixture_cases import MIXTURES
-from cases.numerical import minimiser
 from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
 from scipy.special import softmax

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from cases.comparing import assert_identical
-from cases.numerical import minimiser
+from cases.coordinates import minimiser
 from cases.transducers import TRANSDUCERS, Scripts, index_and_log_share, split, strings_of
 from numpy.testing import assert_allclose
 from scipy.special import softmax

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from cases.chains import ChainCase, with_known
 from cases.comparing import assert_close
-from cases.coordinates import ComponentCoordinates
+from cases.coordinates import ComponentCoordinates, minimiser
 from cases.enumeration import Enumeration, all_paths, log_prior_of
 from cases.family_cases import case_of
-from cases.numerical import minimiser
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem.data.rows import Rows

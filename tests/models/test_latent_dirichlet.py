@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases.comparing import assert_close, assert_identical
-from cases.numerical import minimiser
+from cases.coordinates import minimiser
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from scipy.special import gammaln, psi, softmax

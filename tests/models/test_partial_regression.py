@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases.numerical import minimiser
+from cases.coordinates import minimiser
 from cases.random_rows import positive_definite
 from numpy.testing import assert_allclose, assert_array_equal
 
