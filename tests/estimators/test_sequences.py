@@ -202,25 +202,6 @@ def test_rows_with_groups_give_the_scores_of_lists(sequences, routing):
     assert not np.allclose(found["test_score"], plain)
 
 
-def test_rows_of_groups_come_in_any_order(sequences, routing):
-    rows, groups, _ = in_rows(sequences)
-    order = np.argsort(np.concatenate([np.arange(len(part)) for part in sequences]), kind="stable")
-    rows, groups = rows[order], groups[order]
-    folds = [
-        (np.unique(groups[train]), np.unique(groups[test]))
-        for train, test in GroupKFold(3).split(rows, groups=groups)
-    ]
-    lists = make_pipeline(PerSequence(StandardScaler()), hmm())
-    found = cross_val_score(
-        make_pipeline(StandardScaler(), routed(hmm())),
-        rows,
-        params={"groups": groups},
-        cv=GroupKFold(3),
-        **STRICT,
-    )
-    assert_allclose(found, cross_val_score(lists, sequences, cv=folds, **STRICT), rtol=1e-10)
-
-
 def test_groups_reach_what_asks_for_them_only(sequences, routing):
     rows, groups, _ = in_rows(sequences)
     with pytest.raises(sklearn.exceptions.UnsetMetadataPassedError):

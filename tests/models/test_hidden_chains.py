@@ -87,9 +87,11 @@ def assert_as_enumerated(model, data, before=None, rtol=1e-9, atol=1e-12):
 @pytest.mark.parametrize("n_states", [2, 3, 4, 5, 7])
 def test_recursions_are_as_all_paths_say(termination, n_states, rng):
     lengths = LENGTHS if n_states < 5 else [1, 4, 2]
-    model = chain(rng, termination, n_states)
-    data = sequences(3.0 * rng.standard_normal((sum(lengths), n_states)), lengths)
-    assert_as_enumerated(model, data)
+    model, X = chain(rng, termination, n_states), rng.normal(0.0, 3.0, (sum(lengths), n_states))
+    assert_as_enumerated(model, sequences(X, lengths))
+    # Rows that were not observed say nothing.
+    X[[0, 2, 3, 6]] = np.nan
+    assert_as_enumerated(model, sequences(X, lengths))
 
 
 @all_terminations

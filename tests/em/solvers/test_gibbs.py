@@ -42,25 +42,6 @@ def test_r_hat_is_its_formula(shape, rng):
     assert_allclose(r_hat(chains), expected, rtol=1e-12)
 
 
-def test_chains_that_agree_and_chains_that_do_not(rng):
-    chains = rng.normal(size=(4, 500))
-    assert r_hat(chains) < 1.01
-    assert r_hat(chains + [[0.0], [0.0], [0.0], [2.0]]) > 1.1
-    # One centre and two spreads.
-    assert r_hat(chains * [[1.0], [1.0], [5.0], [5.0]]) > 1.1
-    # One chain that is on its way.
-    assert r_hat(chains[:1] + np.linspace(0.0, 4.0, 500)) > 1.1
-    # Ranks alone count.
-    assert_allclose(r_hat(np.exp(chains)), r_hat(chains), atol=0.01)
-
-
-@pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
-def test_effective_sample_size_of_autoregressive_chains(memory, rng):
-    chains = drifting(rng, 4, 5000, memory)
-    expected = chains.size * (1.0 - memory) / (1.0 + memory)
-    assert_allclose(effective_sample_size(chains), expected, rtol=0.15)
-
-
 @pytest.mark.parametrize("shape", [(1, 6), (2, 41), (3, 60)])
 def test_effective_sample_size_is_its_formula(shape, rng):
     chains = drifting(rng, *shape, 0.6)
