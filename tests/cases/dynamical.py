@@ -135,34 +135,20 @@ class DynamicalCase:
         return found.log_likelihood.sum() / len(data)
 
     def prior(self, model, n_features, concentration):
-        k = model.n_components
-        return LinearDynamicalStatistics(
-            model.initial.family.prior_statistics(
-                1,
-                n_features=k,
-                offset=0.3,
-                offset_precision=2.0,
-                covariance=1.5,
-                degrees_of_freedom=k + 2.0,
-            ),
-            model.transitions.family.prior_statistics(
-                1,
-                n_features=k,
-                n_inputs=k + self.n_inputs,
-                matrix=0.2,
-                matrix_precision=1.5,
-                covariance=0.7,
-                degrees_of_freedom=k + 3.0,
-            ),
-            model.emissions.family.prior_statistics(
-                1,
-                n_features=model.n_features,
-                n_inputs=k + self.n_inputs,
-                matrix_precision=2.5,
-                covariance=0.9,
-                degrees_of_freedom=5.0,
-            ),
-        )
+        k, d = model.n_components, model.n_features
+        start = {"n_features": k, "offset": 0.3, "offset_precision": 2.0}
+        moves = {"n_features": k, "n_inputs": k + self.n_inputs, "matrix_precision": 1.5}
+        rows = {"n_features": d, "n_inputs": k + self.n_inputs, "matrix_precision": 2.5}
+        parts = {
+            "initial": start | {"covariance": 1.5, "degrees_of_freedom": k + 2.0},
+            "transitions": moves
+            | {"matrix": 0.2, "covariance": 0.7, "degrees_of_freedom": k + 3.0},
+            "emissions": rows | {"covariance": 0.9, "degrees_of_freedom": 5.0},
+        }
+        return LinearDynamicalStatistics(*(
+            getattr(model, part).family.prior_statistics(1, **values)
+            for part, values in parts.items()
+        ))  # fmt: skip
 
     def log_prior(self, model, concentration):
         k, d, q = model.n_components, model.n_features, model.n_components + self.n_inputs

@@ -5,14 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases.fitted_cases import STILL, jacobian, still
-from scipy.sparse import csr_array
 
 from sklearn_onlineem import (
-    BernoulliMixture,
     EditDistance,
     GaussianHMM,
     GaussianMixture,
-    MultinomialMixture,
     PoissonMixture,
 )
 from sklearn_onlineem.data.rows import Rows
@@ -238,18 +235,6 @@ def test_states_are_named(rng):
         information.directions[0].derivatives
     )
     assert "states that move" in information.summary()
-
-
-@pytest.mark.parametrize("kind", [PoissonMixture, MultinomialMixture, BernoulliMixture])
-def test_sparse_rows_are_dense_rows(rng, kind):
-    X = rng.poisson(rng.gamma(1.0, 1.0, (2, 5))[rng.integers(2, size=300)]).astype(float)
-    X[:, 0] += 1.0
-    mixture = kind(2, random_state=2, solver="batch", tol=1e-10, max_iter=2000).fit(X)
-    dense, sparse = (missing_information(mixture, rows) for rows in (X, csr_array(X)))
-    np.testing.assert_allclose(sparse.eigenvalues, dense.eigenvalues, rtol=1e-9, atol=1e-12)
-    errors = [standard_errors(mixture, rows).errors for rows in (X, csr_array(X))]
-    for name, values in errors[0].items():
-        np.testing.assert_allclose(errors[1][name], values, rtol=1e-9, atol=1e-12)
 
 
 def test_what_is_at_a_bound_stays(rng):

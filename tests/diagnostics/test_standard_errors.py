@@ -15,10 +15,7 @@ from sklearn_onlineem import (
     MultinomialMixture,
     PoissonMixture,
 )
-from sklearn_onlineem.diagnostics import (
-    convergence_certificate,
-    standard_errors,
-)
+from sklearn_onlineem.diagnostics import convergence_certificate, standard_errors
 from sklearn_onlineem.diagnostics.standard_errors import StandardErrors
 from sklearn_onlineem.families import Gamma, Wishart
 from sklearn_onlineem.families.tangents import tangents_of

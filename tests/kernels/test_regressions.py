@@ -10,10 +10,7 @@ from scipy import linalg
 
 from sklearn_onlineem._kernels import _regressions
 from sklearn_onlineem.families import Diagonal, Full, Spherical
-from sklearn_onlineem.families.linear_gaussian import (
-    AffineGaussian,
-    LinearGaussian,
-)
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 from sklearn_onlineem.statistics import Moments
 
 SIZES = [(0, 1), (0, 3), (1, 1), (3, 2), (5, 10), (20, 3)]

@@ -487,7 +487,7 @@ FAULTS = {
         ("kernel", "bounds", [0, -1, 2], [0, 3, 2], [0, 10**7, 2]),
     ],
     "_edit_lattice.lattice_pass": [
-        ("pairs of strings", "pairs", [[0, 2], [1, 1]], [[-1, 0], [1, 1]]),
+        ("pairs of strings", "pairs", [[0, 2], [1, 1]], [[-1, 0], [1, 1]])
     ],
     "_topics.e_step": [
         ("whole", "counts", [1.5, 1, 1, 1], [2.0**24, 1, 1, 1]),

@@ -124,17 +124,6 @@ def test_which_sums_are_taken_anew_and_where_rows_are_cut_changes_nothing(
 
 
 @all_mixtures
-def test_the_number_of_threads_changes_no_bit(case, rng):
-    model, data, _ = drawn(case, rng, 1500)
-    first, second = (
-        model.component_steps(Rows(data.X, data.sample_weight, data.labels, n)) for n in (1, 2)
-    )
-    for steps in (first, second):
-        steps.sweep(), steps.sweep()
-    assert_identical(first.model(), second.model())
-
-
-@all_mixtures
 def test_single_precision_is_near_double(case, rng):
     model, _, data = drawn(case, rng)
     found, expected = (model.component_steps(rows) for rows in (case.single(data), data))

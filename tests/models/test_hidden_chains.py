@@ -8,7 +8,6 @@ import pytest
 from cases.enumeration import Enumeration, LogDensities
 from cases.refusals import assert_refused_call, rows_of
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import logsumexp
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
@@ -92,17 +91,6 @@ def test_recursions_are_as_all_paths_say(termination, n_states, rng):
     # Rows that were not observed say nothing.
     X[[0, 2, 3, 6]] = np.nan
     assert_as_enumerated(model, sequences(X, lengths))
-
-
-@all_terminations
-def test_rows_given_those_before_add_up_to_sequences(termination, rng):
-    model = chain(rng, termination)
-    data = sequences(3.0 * rng.standard_normal((sum(LENGTHS), 3)), LENGTHS)
-    rows = model.row_log_likelihoods(data)
-    totals = np.add.reduceat(rows, data.offsets[:-1])
-    assert_allclose(totals, model.log_likelihood(data), rtol=1e-10)
-    first = logsumexp(data.X[0] + np.log(model.start))
-    assert LENGTHS[0] == 1 or rows[0] == pytest.approx(first, rel=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -88,17 +88,6 @@ def test_a_single_sequence_leaves_drawn_covariances_as_large_as_expected_ones(rn
         assert least > 0.1 * reference
 
 
-def test_other_sequences_are_not_touched_by_the_one_that_continues(rng):
-    model, data = draw_model(rng, 2, 2), draw_data(rng, [4, 3, 5], 2)
-    before = (np.ones(2), np.eye(2))
-    found = model.log_likelihood(data.continued(before))
-    assert_allclose(found[1:], model.log_likelihood(data)[1:])
-    first, _ = model.e_step(data[:1].continued(before))
-    rest, _ = model.e_step(data[1:])
-    whole, _ = model.e_step(data.continued(before))
-    assert_close(whole, first * (1 / 3) + rest * (2 / 3))
-
-
 # -------------------------------------------------------------------------- one step, numerically
 
 
@@ -203,16 +192,6 @@ def test_a_million_rows_stay_finite(rng):
     assert np.isfinite(log_likelihood) and is_covariance(new.transitions.covariance)
     gaps, _ = batch_step(model, draw_data(rng, [1_000_000], 1, missing=0.1))
     assert is_covariance(gaps.transitions.covariance)
-
-
-@pytest.mark.parametrize("radius", [1.0, 1.05, 1.6])
-def test_an_unstable_system_keeps_its_occupancies_finite(radius, rng):
-    model = changed(draw_model(rng, 3, 2), transitions__matrix=radius * np.eye(3))
-    like = Sequences(Rows(np.zeros((20_000, 2))), np.array([0, 20_000]))
-    own = model.own_statistics(like)
-    assert np.isfinite(own.emissions.scatter).all()
-    assert_allclose(own.emissions.weight, 20_000)
-    assert_close(model.m_step(own), model, rtol=1e-4, atol=1e-4)
 
 
 def test_known_singular_covariances_are_fine(rng):

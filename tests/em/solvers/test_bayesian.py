@@ -11,11 +11,7 @@ from cases.merged_cases import EXACT
 from cases.streams import AT_ONCE
 from numpy.testing import assert_allclose
 
-from sklearn_onlineem import (
-    KalmanFilter,
-    LaplaceMixture,
-    PoissonMixture,
-)
+from sklearn_onlineem import KalmanFilter, LaplaceMixture, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import BayesianOnline
 from sklearn_onlineem.em.solvers import RunningStatistics, running_step

@@ -10,9 +10,7 @@ from cases.estimator_cases import ESTIMATORS, by_likelihood
 from cases.states import state_of
 from scipy import sparse
 
-from sklearn_onlineem import (
-    PoissonMixture,
-)
+from sklearn_onlineem import PoissonMixture
 from sklearn_onlineem.em import Componentwise, SplitMerge
 from sklearn_onlineem.estimators import threads
 

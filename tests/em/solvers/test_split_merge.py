@@ -7,10 +7,7 @@ import pytest
 from cases.comparing import assert_close
 from cases.estimator_cases import ESTIMATORS
 
-from sklearn_onlineem import (
-    GaussianMixture,
-    PoissonMixture,
-)
+from sklearn_onlineem import GaussianMixture, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import SplitMerge
 from sklearn_onlineem.families import Poisson, Tied

@@ -11,9 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal, norm
 from statsmodels.tsa.api import MarkovAutoregression, MarkovRegression
 
-from sklearn_onlineem import HMM, RegressionHMM
+from sklearn_onlineem import RegressionHMM
 from sklearn_onlineem._values import components
-from sklearn_onlineem.families import GaussianRegression
 from sklearn_onlineem.models.hidden_markov.regression_forecasts import forecast_of_regressions
 
 K, P = 2, 2
@@ -106,17 +105,6 @@ def test_one_state_is_least_squares_without_rows_that_lack_lags(rng):
     expected, residues, *_ = np.linalg.lstsq(z, X[rows], rcond=None)
     assert_allclose(np.column_stack([hmm.coef_[0], hmm.intercept_[0]]), expected.T, rtol=1e-9)
     assert_allclose(np.diag(hmm.covariances_[0]), residues / len(rows), rtol=1e-9)
-
-
-def test_the_family_alone_is_the_same_model(rng):
-    X, u, _ = switching(rng, 300)
-    hmm = RegressionHMM(2, random_state=0).fit(X, inputs=u)
-    plain = HMM(2, family=GaussianRegression(1), random_state=0).fit(np.column_stack([u, X]))
-    # Theirs starts from clusters of (x, y).
-    plain._fitted = hmm._fitted._replace(
-        attributes=plain._fitted.attributes, structure=plain._fitted.structure
-    )
-    assert plain.score(np.column_stack([u, X])) == hmm.score(X, inputs=u)
 
 
 # --------------------------------------------------------------------------------------- peers

@@ -23,7 +23,6 @@ from sklearn_onlineem import (
     combine_estimators,
 )
 from sklearn_onlineem.diagnostics import standard_errors
-from sklearn_onlineem.displays import MixtureDisplay
 from sklearn_onlineem.em import Online
 from sklearn_onlineem.families import Categorical
 
@@ -221,13 +220,6 @@ def test_estimators_of_other_categories_do_not_merge(rng):
     merged = combine_estimators(members)
     assert merged.categories_[1].tolist() == ["a", "b", "c", "d"]
     assert np.isfinite(merged.score(frame))
-
-
-def test_columns_of_several_numbers_of_categories_are_drawn(rng):
-    pytest.importorskip("matplotlib").use("agg")
-    frame = table(codes(rng)[1])
-    fitted = CategoricalMixture(2, random_state=0).fit(frame)
-    assert len(MixtureDisplay.from_estimator(fitted, frame).ax_) == 4
 
 
 def test_standard_errors_of_columns_of_several_numbers_of_categories(rng):

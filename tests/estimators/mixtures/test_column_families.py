@@ -14,7 +14,6 @@ from sklearn.metrics import adjusted_rand_score
 
 from sklearn_onlineem import HMM, GaussianMixture, Mixture, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.displays import MixtureDisplay
 from sklearn_onlineem.families import (
     Categorical,
     Diagonal,
@@ -262,12 +261,3 @@ def test_other_columns_are_refused_by_their_names(make, library, rng):
         for method in (fitted.predict, fitted.partial_fit):
             with pytest.raises(ValueError, match=message):
                 method(other)
-
-
-def test_single_columns_are_drawn(rng):
-    pytest.importorskip("matplotlib").use("agg")
-    _, X = table(rng)
-    fitted = mixture().fit(X)
-    for feature in range(6):
-        MixtureDisplay.from_estimator(fitted, X, features=[feature])
-    assert len(MixtureDisplay.from_estimator(fitted, X).ax_) == 4

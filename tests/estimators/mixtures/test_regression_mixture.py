@@ -11,12 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_onlineem import (
-    Mixture,
-    PrequentialSearch,
-    RegressionMixture,
-    StreamPipeline,
-)
+from sklearn_onlineem import Mixture, PrequentialSearch, RegressionMixture, StreamPipeline
 from sklearn_onlineem.diagnostics import EarlyStopping
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import Online
