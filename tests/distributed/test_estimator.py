@@ -16,12 +16,11 @@ import joblib
 import numpy as np
 import pytest
 from cases.comparing import assert_close, assert_identical
-from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS, by_likelihood
+from cases.estimator_cases import ESTIMATORS, by_likelihood
 from cases.merged_cases import EXACT, NUMBERED, REGULAR
 from cases.shards import all_modes, batch_pass
 from cases.wrappers import WRAPPERS, all_wrappers
 from numpy.testing import assert_allclose
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError
 
@@ -190,17 +189,6 @@ def test_asynchronous_learners_are_merged_as_estimators_are(case, is_labelled, r
     expected = combine_estimators(members, align=False)
     assert_close(learner.estimator_.model_, expected.model_, rtol=1e-9)
     assert learner.estimator_.n_samples_seen_ == expected.n_samples_seen_
-
-
-@pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)
-@all_modes
-def test_sparse_shards_are_learnt_as_dense_ones(mode, case, rng):
-    X, _ = case.data(rng, 80)
-    estimator = case(max_iter=3, tol=0.0, batch_size=10)
-    dense = DistributedEM(estimator, n_shards=4, **mode).fit(X)
-    for convert in (sparse.csr_array, sparse.coo_matrix):
-        found = DistributedEM(estimator, n_shards=4, **mode).fit(convert(X))
-        assert_close(found.estimator_.model_, dense.estimator_.model_, rtol=1e-8, atol=1e-8)
 
 
 @all_modes

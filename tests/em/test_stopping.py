@@ -108,19 +108,6 @@ def test_a_rate_of_1_and_more_is_no_rate():
         close.fit(X)
 
 
-@pytest.mark.parametrize("solver", ["online", "batch"])
-def test_a_callback_ends_a_fit(solver, rng, recwarn):
-    X = rng.standard_normal((500, 2))
-    steps = []
-    stop = lambda step: steps.append(step) or len(steps) == 4  # noqa: E731
-    mixture = GaussianMixture(2, solver=solver, batch_size=100, callbacks=[stop], tol=1e-12)
-    mixture.fit(X)
-    assert mixture.n_steps_ == len(steps) == 4
-    assert not mixture.converged_
-    assert steps == list(mixture.history_)
-    assert not recwarn
-
-
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.93, 0.9999])
 @pytest.mark.parametrize("tol", [1e-3, 1e-9])
 @pytest.mark.parametrize("n_values", [2, 3, 4, 40])

@@ -19,7 +19,6 @@ from sklearn_onlineem import (
     AnomalyDetector,
     GaussianMixture,
     MixtureRegressor,
-    PrequentialSearch,
     StreamPipeline,
 )
 
@@ -265,12 +264,3 @@ def test_streams_are_scored_as_regressors():
         again.partial_fit(X, y)
     assert_allclose(pipeline.prequential_scores_, scores)
     assert scores[-1] > 0.8
-
-
-def test_settings_are_chosen_in_one_pass():
-    X, y = flat(bent(1000))
-    stream = StreamPipeline([("regressor", MixtureRegressor(mixture()))])
-    search = PrequentialSearch(stream, {"regressor__mixture__n_components": [1, 8]})
-    search.fit_stream((X[rows], y[rows]) for rows in np.split(np.arange(1000), 10))
-    assert search.best_params_ == {"regressor__mixture__n_components": 8}
-    assert search.best_score_ > 0.9

@@ -166,26 +166,6 @@ def test_the_optimum_is_that_of_the_likelihood(solver, max_iter, rng):
     assert model.converged_ == (solver == "newton")
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_newton_never_lowers_the_likelihood_and_is_soon_done(seed):
-    rng = np.random.default_rng(seed)
-    for d, n, scale in ((4, 30, 1e-2), (300, 200, 0.05), (20, 500, 30.0)):
-        X = rng.multinomial(40, rng.dirichlet(rng.gamma(1.0, scale, d) + 1e-3, n)).astype(float)
-        for start in (None, np.full(d, 1e-4), np.full(d, 1e3)):
-            model = CompoundDirichlet(solver="newton", tol=0.0, alpha_init=start).fit(X)
-            path = np.array(model.lower_bounds_)
-            assert (np.diff(path) >= -1e-12 * np.abs(path[1:])).all()
-            assert model.converged_ and model.n_iter_ < 60
-
-
-def test_weights_stand_for_repeated_documents(rng):
-    X, repeats = documents(rng, 100), rng.integers(0, 4, 100)
-    for solver in ("batch", "newton"):
-        model = CompoundDirichlet(solver=solver, tol=0.0, max_iter=50)
-        weighted = model.fit(X, sample_weight=repeats).alpha_
-        assert_allclose(model.fit(np.repeat(X, repeats, axis=0)).alpha_, weighted, rtol=1e-9)
-
-
 # ---------------------------------------------------------------------------------------- inertia
 
 
@@ -203,33 +183,12 @@ def test_sampled_inertia_tends_to_the_exact_one(rng):
 # ------------------------------------------------------------------------------- a single component
 
 
-@pytest.mark.parametrize("solver", ["online", "batch", "newton"])
-def test_sparse_and_single_precision_rows_have_the_same_proportions(solver, rng):
-    X = documents(rng)
-    model = CompoundDirichlet(solver=solver, batch_size=100, random_state=0).fit(X)
-    expected = model.transform(X)
-    assert_allclose(model.transform(sparse.csr_array(X)), expected, rtol=1e-12)
-    single = model.fit(X.astype(np.float32)).transform(X.astype(np.float32))
-    assert_allclose(single, expected, rtol=1e-3)
-    assert model.alpha_.dtype == single.dtype == np.float32
-
-
 def test_transform_gives_posterior_mean_proportions(rng):
     X = documents(rng)
     model = CompoundDirichlet().fit(X)
     expected = (X + model.alpha_) / (X.sum(axis=1, keepdims=True) + model.alpha_.sum())
     assert_allclose(model.transform(X), expected, rtol=1e-12)
     assert list(model.get_feature_names_out()) == [f"x{j}" for j in range(6)]
-
-
-def test_a_stream_comes_near_the_optimum(rng):
-    X = documents(rng, 3000)
-    stream = CompoundDirichlet(random_state=0)
-    for start in range(0, 3000, 100):
-        stream.partial_fit(X[start : start + 100])
-    best = CompoundDirichlet(solver="newton").fit(X)
-    # The default rate remembers 3000 ** 0.6 documents, from which six parameters are estimated.
-    assert 0.0 < best.score(X) - stream.score(X) < 6 / (2 * 3000**0.6)
 
 
 def test_samples_have_the_lengths_asked_for(rng):

@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 
-from sklearn_onlineem import LaplaceMixture, Mixture
 from sklearn_onlineem.families import Laplace
 from sklearn_onlineem.families._medians import Pull, minimisers, objective
 from sklearn_onlineem.families.laplace import Laplaces
@@ -125,17 +124,3 @@ def test_a_floor_depends_on_weights_as_on_repeated_rows(rng):
         Laplace().bind(np.repeat(X, repeats, axis=0)).floor,
     ]
     assert_allclose(*floors, rtol=1e-12)
-
-
-def test_outliers_hardly_move_a_component(rng):
-    X = rng.laplace(rng.choice([-10.0, 10.0], size=(600, 1)), 1.0)
-    X[:20] *= 30.0
-    mixture = LaplaceMixture(2, init=[[-9.0], [9.0]]).fit(X)
-    assert_allclose(np.sort(mixture.locations_.ravel()), [-10.0, 10.0], atol=0.5)
-
-
-def test_the_name_of_the_family_is_enough(rng):
-    X = rng.laplace(rng.choice([-10.0, 10.0], size=(200, 1)), 1.0)
-    named = Mixture(2, family="laplace", random_state=0).fit(X)
-    assert_array_equal(named.means_, LaplaceMixture(2, random_state=0).fit(X).locations_)
-    assert isinstance(named.parameters_, Laplaces)

@@ -94,18 +94,6 @@ def test_probability_of_a_target_is_the_sum_over_sources(case, rng):
 
 
 @all_transducers
-def test_pairwise_is_all_pairs(case, rng):
-    model, data = case.draw(rng), case.data(rng, 37)
-    n = len(data)
-    rows, columns = np.divmod(np.arange(n * n), n)
-    pairs = StringPairs(data.sources[rows], data.targets[columns])
-    for best in (False, True):
-        log_likelihood = model.best_log_probability if best else model.log_likelihood
-        found = model.pairwise(data.sources, data.targets, best, n_threads=2)
-        assert_allclose(found, log_likelihood(pairs).reshape(n, n), rtol=1e-12)
-
-
-@all_transducers
 def test_blocks_of_rows_and_single_lanes_change_nothing(case, rng, monkeypatch):
     """Sources of many more rows than a block keeps, beside short ones."""
     model = case.draw(rng)

@@ -216,15 +216,6 @@ def test_densities_that_are_far_apart_lose_no_path(rng):
     assert_allclose(model.posterior(data), chain.posterior(same) @ fold, atol=1e-7)
 
 
-def test_long_sequences_lose_no_digits(rng):
-    model, data = drawn(rng, n_durations=4), sequences(rng, lengths=[9_000])
-    chain, same, fold = expanded(model, data)
-    assert_allclose(model.log_likelihood(data), chain.log_likelihood(same), rtol=1e-12)
-    assert_allclose(model.posterior(data), chain.posterior(same) @ fold, atol=1e-9)
-    counts = model.e_step(data)[0].durations.sum() - 1.0
-    assert_allclose(counts, model.e_step(data)[0].transitions.sum(), rtol=1e-9)
-
-
 # ------------------------------------------------------------------------------------- durations
 
 

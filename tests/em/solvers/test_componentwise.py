@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases.comparing import assert_close, assert_identical
+from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS, by_likelihood
 from cases.states import state_of
-from scipy import sparse
 
 from sklearn_onlineem import PoissonMixture
 from sklearn_onlineem.em import Componentwise, SplitMerge
@@ -66,12 +65,6 @@ def test_streams_take_online_steps(case, solver, rng):
     found, expected = (fitted(case, X, solver="batch", max_iter=1) for _ in range(2))
     found.set_params(solver=solver)
     assert_identical(found.partial_fit(X[:20]).model_, expected.partial_fit(X[:20]).model_)
-
-
-@pytest.mark.parametrize("case", [case for case in ESTIMATORS if case.sparse], ids=repr)
-def test_sparse_rows_are_dense_rows(case, rng):
-    X = np.asarray(case.data(rng, 80)[0])
-    assert_close(fitted(case, sparse.csr_array(X)).model_, fitted(case, X).model_, rtol=1e-6)
 
 
 # ------------------------------------------------------------- priors that take weight, one by one

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS, by_likelihood
 from cases.mixture_cases import MIXTURES
-from scipy import sparse
 from sklearn.datasets import load_digits
 
 from sklearn_onlineem import GaussianMixture, PoissonMixture
@@ -58,23 +56,6 @@ def test_the_likelihood_never_falls_and_all_components_stay(case, rng):
     assert mixture.model_.n_components == len(mixture.weights_) == 7
     batch = case(7, solver="batch", init="random_from_data", tol=1e-4, max_iter=200).fit(X)
     assert mixture.score(X) >= batch.score(X) - 1e-2
-
-
-@all_mixtures
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_fits_of_one_seed_have_the_same_bits(case, dtype, rng):
-    X = np.asarray(case.data(rng, 300)[0], dtype)
-    one, other = (case(6, solver=FIXED, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
-    assert_identical(one.model_, other.model_)
-    assert one.means_.dtype == dtype and np.isfinite(one.score(X))
-
-
-@pytest.mark.parametrize("case", [case for case in ESTIMATORS if case.sparse], ids=repr)
-def test_sparse_rows_find_what_dense_rows_do(case, rng):
-    X, y = case.data(rng, 600)
-    start = {"init": stuck_start(y, rng), "max_iter": 300, "solver": FIXED}
-    dense, other = (case(3, **start).fit(rows) for rows in (X, sparse.csr_array(X)))
-    assert other.score(X) == pytest.approx(dense.score(X), abs=1e-3)
 
 
 @pytest.mark.parametrize("case", MIXTURES, ids=repr)

@@ -269,17 +269,6 @@ def periods(kalman):
     return np.sort(2.0 * np.pi / np.abs(turns))
 
 
-def test_cycles_of_sunspots_are_of_eleven_years():
-    X = datasets.sunspots.load_pandas().data[["SUNACTIVITY"]].to_numpy()
-    kalman = KalmanFilter(structure=[Level(), Cycle()], tol=1e-7).fit(X)
-    assert_allclose(periods(kalman), 10.5, atol=0.1)
-    theirs = theirs_of(X, kalman, level="llevel", **THEIR_CYCLE)
-    found = their_parameters(kalman)
-    assert_allclose(kalman.score(X), theirs.loglike(found), rtol=1e-8)
-    best = theirs.fit(found, disp=0, method="nm", maxiter=2000, xtol=1e-8, ftol=1e-10)
-    assert kalman.score(X) > best.llf - 1e-4
-
-
 def test_periods_of_cycles_are_found(rng):
     X = draw_cycle(rng) + draw_cycle(rng, 5.0) + 7.0
     structure = Level(fixed=True) + Cycle() + Cycle()

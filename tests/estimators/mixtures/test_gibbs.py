@@ -116,13 +116,6 @@ def test_weights_of_rows_are_refused(case, rng):
     assert_identical(state_of(weighted), before)
 
 
-@by_mixture
-def test_several_starts_keep_the_best(case, rng):
-    X, _ = case.data(rng, 60)
-    mixture = case(solver=SEVERAL, max_iter=5, n_init=2).fit(X)
-    assert mixture.chains_.scores.shape == (3, 5)
-
-
 # --------------------------------------------------------------------------------- known parts
 
 

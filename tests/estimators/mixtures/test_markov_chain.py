@@ -14,7 +14,6 @@ from sklearn.metrics import adjusted_rand_score
 
 from sklearn_onlineem import MarkovChainMixture
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.families import MarkovChain
 
 N_SYMBOLS = 3
@@ -268,31 +267,6 @@ def test_lengths_of_what_is_drawn(rng):
             fitted.sample(3, lengths=wrong)
     with pytest.raises(ValueError, match="lengths of MarkovChainMixture is too large"):
         fitted.sample(3, lengths=1 << 60)
-
-
-@all_forms
-def test_shards_of_sequences(form, rng):
-    arguments = form(walks(rng, 60))
-    if len(arguments) > 1:
-        return
-    # The default prior has rows as long as those of the first shard.
-    local = mixture(solver="batch", tol=0.0, n_symbols=3, prior=None, **given_start(rng))
-    distributed = DistributedEM(local, n_shards=4, n_jobs=1).fit(**arguments)
-    assert len(distributed.history_) == 5
-    assert_close(distributed.estimator_.model_, local.fit(**arguments).model_, rtol=1e-7)
-
-
-@all_forms
-def test_set_output_has_a_row_for_each_sequence(form, rng):
-    X = walks(rng)
-    arguments = form(X)
-    arguments["X"] = pd.DataFrame(arguments["X"]) if len(arguments) > 1 else arguments["X"]
-    fitted = mixture().fit(**arguments).set_output(transform="pandas")
-    out = fitted.transform(**arguments)
-    assert list(out.columns) == ["markovchainmixture0", "markovchainmixture1"]
-    assert_allclose(out.to_numpy(), fitted.predict_proba(X), rtol=1e-9)
-    assert_array_equal(out.index, np.arange(len(X)))
-    pd.testing.assert_frame_equal(fitted.fit_transform(**arguments), out)
 
 
 def test_many_sequences_are_counted_at_once(rng):

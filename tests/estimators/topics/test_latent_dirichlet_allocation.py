@@ -61,20 +61,6 @@ def test_topics_are_found(way, rng):
     assert model.topic_word_prior_ == 1.0 / 3.0
 
 
-def test_a_stream_finds_the_topics(rng):
-    X, _ = documents(rng, 2000)
-    stream, at_once = lda(), lda(solver=AT_ONCE)
-    for one in (stream, at_once):
-        for batch in np.array_split(X, 40):
-            one.partial_fit(batch)
-        assert_allclose(shares(one)[in_order(one)], TOPICS, atol=0.04)
-    assert at_once.history_[-1].log_likelihood > at_once.history_[0].log_likelihood
-    single = lda()
-    for row in X[:300]:
-        single.partial_fit(row[None])
-    assert single.perplexity(X) < 8.0
-
-
 def test_text_goes_through_a_pipeline():
     texts = ["the cat sat on the mat", "cats and mats", "stocks fell", "stocks and bonds"] * 10
     pipeline = make_pipeline(CountVectorizer(), lda(2)).fit(texts)
