@@ -491,6 +491,9 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     def filtered_end(self, data: Sequences) -> Floats | None:
         """Return the filtered distribution of the last state of all; None for impossible data.
 
+        With durations, it is that of the state and the rows of its segment so far, of shape
+        (n_states * max_duration,).
+
         A piece that continues the last sequence starts from its state.
         """
         last = data[len(data) - 1 :] if len(data) > 1 else data

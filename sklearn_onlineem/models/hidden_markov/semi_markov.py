@@ -457,18 +457,6 @@ class HiddenSemiMarkovModel(HiddenMarkovModel):
         return states, best
 
     def filtered_end(self, data: Sequences) -> Floats | None:
-        """Return the filtered distribution of the last state of all and the rows of its segment.
-
-        Parameters
-        ----------
-        data : Sequences
-            As in `filtered`; a piece that continues the last sequence starts from its end.
-
-        Returns
-        -------
-        end : ndarray of shape (n_states * max_duration,), or None
-            None for impossible data.
-        """
         last = data[len(data) - 1 :]
         n_rows, n_durations = last.n_rows, self.table.shape[1]
         filtered, _, _, elapsed, beyond = self._forward(last)
