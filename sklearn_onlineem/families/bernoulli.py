@@ -119,8 +119,6 @@ class Bernoulli(ExponentialColumns, ColumnDistributions[Floats], _collapsed.Coll
 
         Parameters
         ----------
-        n_components, n_features : int
-            K, and columns of a row.
         alpha : float, default=1.0
             Above 0; its pseudo-successes are one less.
         beta : float, default=1.0

@@ -64,10 +64,8 @@ class ConjugatePriors(ABC, Generic[Parameters, Evidence]):
     def prior_statistics(self, n_components: int, **hyperparameters: object) -> Evidence:
         """Return a conjugate prior as pseudo-statistics, which are added to those of the M-step.
 
-        Parameters
-        ----------
-        n_components : int
-            How many components have the prior. Hyper-parameters out of range raise a ValueError.
+        K components have it; `n_features`, which most families take too, are the columns of a row.
+        Hyper-parameters out of range raise a ValueError.
         """
 
     def smoothing(self, n_features: int) -> Mapping[str, object]:

@@ -335,8 +335,6 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
 
         Parameters
         ----------
-        n_components, n_features : int
-            K, and columns of a row.
         concentration : array broadcasting to (n_components, n_features * n_categories), default=1.0
             Above 0; pseudo-counts of the categories are one less.
         """

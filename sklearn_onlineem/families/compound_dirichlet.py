@@ -390,8 +390,6 @@ class CompoundDirichlet(
 
         Parameters
         ----------
-        n_components, n_features : int
-            K, and columns of a row.
         pseudo_count : float, default=0.0
             Pseudo-documents, not below 0.
         concentration : float, default=1.0

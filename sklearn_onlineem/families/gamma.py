@@ -103,8 +103,6 @@ class Durations(ExponentialColumns, ColumnDistributions[Floats], _collapsed.Coll
 
         Parameters
         ----------
-        n_components, n_features : int
-            K, and columns of a row.
         shape : array broadcasting to (n_components,), default=1.0
             Above 0; pseudo-rows are one less, divided by the shape of the family.
         rate : array broadcasting to (n_components, n_features), default=0.0
@@ -362,8 +360,6 @@ class Gamma(ExponentialColumns, ColumnDistributions[Floats], ConjugatePriors[Flo
 
         Parameters
         ----------
-        n_components, n_features : int
-            K, and columns of a row.
         pseudo_count : float, default=0.0
             Pseudo-rows, not below 0.
         mean_log : array broadcasting to (n_features,), default=0.0

@@ -494,8 +494,6 @@ class Gaussian(
 
         Parameters
         ----------
-        n_components, n_features : int
-            K, and columns of a row.
         mean : array broadcasting to (n_components, n_features)
             Mean of the pseudo-rows.
         mean_weight : float
@@ -534,8 +532,6 @@ class Gaussian(
 
         Parameters
         ----------
-        n_components, n_features : int
-            K, and columns of a row.
         mean : array broadcasting to (n_components, n_features)
             Prior means.
         mean_precision : float

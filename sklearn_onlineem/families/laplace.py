@@ -288,8 +288,6 @@ class Laplace(
 
         Parameters
         ----------
-        n_components, n_features : int
-            K, and columns of a row.
         pseudo_count : float, default=0.0
             Pseudo-rows c, not below 0.
         location : array broadcasting to (n_components, n_features), default=0.0

@@ -639,8 +639,6 @@ class MixtureOf(
 
         Parameters
         ----------
-        n_components, n_features : int
-            K, and columns of a row.
         weight_concentration : float or array broadcasting to (n_components, n_mix), default=1.0
             Concentrations of the weights, above 0; 1: no prior.
         **of_parts

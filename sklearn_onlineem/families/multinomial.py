@@ -302,8 +302,6 @@ class Multinomial(GroupedCounts, ColumnDistributions[Floats]):
 
         Parameters
         ----------
-        n_components, n_features : int
-            K, and columns of a row.
         concentration : array broadcasting to (n_components, n_features), default=1.0
             Above 0; pseudo-counts of the categories are one less.
         """

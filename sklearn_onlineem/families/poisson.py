@@ -145,8 +145,6 @@ class Poisson(ExponentialColumns, ColumnDistributions[Floats], _collapsed.Collap
 
         Parameters
         ----------
-        n_components, n_features : int
-            K, and columns of a row.
         shape : array broadcasting to (n_components, n_features), default=1.0
             Above 0; pseudo-counts are one less.
         rate : float, default=0.0

@@ -334,8 +334,6 @@ class Product(
 
         Parameters
         ----------
-        n_components, n_features : int
-            K, and columns of a row.
         **of_groups : dict
             By the names of groups, the arguments of their families' `prior_statistics`. Groups that
             are not named have no prior.

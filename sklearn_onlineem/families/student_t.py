@@ -593,8 +593,6 @@ class StudentT(
 
         Parameters
         ----------
-        n_components, n_features : int
-            K, and columns of a row.
         **of_gaussian
             As in :meth:`Gaussian.prior_statistics`, with scale matrices for covariances.
         """
