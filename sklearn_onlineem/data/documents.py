@@ -70,10 +70,6 @@ class Documents(BatchOfRows):
         return len(self.rows)
 
     @property
-    def X(self) -> sparse.csr_array:
-        return self.rows.X
-
-    @property
     def sample_weight(self) -> Floats | None:
         return self.rows.sample_weight
 

@@ -211,6 +211,10 @@ class BatchOfRows(Batch):
         return data
 
     @property
+    def X(self) -> Floats | sparse.csr_array:
+        return self.rows.X
+
+    @property
     def n_threads(self) -> int:
         return self.rows.n_threads
 

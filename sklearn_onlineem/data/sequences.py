@@ -111,10 +111,6 @@ class Sequences(BatchOfRows):
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    @property
-    def X(self) -> Floats:
-        return self.rows.X
-
     @cached_property
     def lengths(self) -> Integers:
         """Numbers of rows of the sequences."""

@@ -125,10 +125,6 @@ def _from_dia(X):
     return _from_coo(X.tocoo(copy=True))
 
 
-def _from_dok(X):
-    return _from_coo(X.tocoo(copy=True))
-
-
 def _from_lil(X):
     """Return CSR of lists; scipy does not check their lengths."""
     rows, values = ([[*part] for part in parts] for parts in (X.rows, X.data))
@@ -142,8 +138,8 @@ def _from_lil(X):
 
 
 _TO_CSR = {
-    "csc": _from_csc, "bsr": _from_bsr, "coo": _from_coo, "dia": _from_dia, "dok": _from_dok,
-    "lil": _from_lil,
+    "csc": _from_csc, "bsr": _from_bsr, "coo": _from_coo, "dia": _from_dia, "lil": _from_lil,
+    "dok": lambda X: _from_coo(X.tocoo(copy=True)),
 }  # fmt: skip
 
 
