@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS, EstimatorCase, sequence_clusters
-from cases.merged_cases import MERGED, WAYS, Pairs
+from cases.merged_cases import MERGED, SINGLE, TOPICS, WAYS, Pairs
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS, flat
 from cases.states import state_of
 
@@ -142,7 +142,11 @@ def started(case, rng, **arguments):
     return case(**start, max_iter=3, **arguments).fit(X), X, repeats
 
 
-@pytest.mark.parametrize("case", [*ESTIMATORS, *WEIGHTED], ids=repr)
+# Topics by the E-step that draws nothing.
+DOCUMENTS = [SINGLE[0], *(case for case in TOPICS if case.arguments["e_step"] == "map")]
+
+
+@pytest.mark.parametrize("case", [*ESTIMATORS, *WEIGHTED, *DOCUMENTS], ids=repr)
 @pytest.mark.parametrize("solver", ["batch", "online"])
 def test_a_weight_repeats_a_row_or_a_whole_sequence(case, solver, rng):
     start, X, repeats = started(case, rng, solver="batch")

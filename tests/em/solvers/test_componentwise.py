@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases.comparing import assert_identical
+from cases.comparing import assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS, by_likelihood
 from cases.states import state_of
+from scipy import sparse
 
 from sklearn_onlineem import PoissonMixture
 from sklearn_onlineem.em import Componentwise, SplitMerge
@@ -111,3 +112,9 @@ def test_passes_attend_to_what_still_moves(rng):
         )
         passes[order] = mixture.fit(X).n_iter_
     assert 1.5 * passes["gain"] < passes["cyclic"]
+
+
+@pytest.mark.parametrize("case", [case for case in ESTIMATORS if case.sparse], ids=repr)
+def test_sparse_rows_are_dense_rows(case, rng):
+    X = np.asarray(case.data(rng, 80)[0])
+    assert_close(fitted(case, sparse.csr_array(X)).model_, fitted(case, X).model_, rtol=1e-6)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from cases.estimator_cases import ESTIMATORS, by_likelihood
 from cases.mixture_cases import MIXTURES
+from scipy import sparse
 from sklearn.datasets import load_digits
 
 from sklearn_onlineem import GaussianMixture, PoissonMixture
@@ -153,3 +154,11 @@ def test_components_are_taken_and_put_back():
     np.testing.assert_array_equal(back[0], [[6, 7], [2, 3], [2, 3], [6, 7]])
     np.testing.assert_array_equal(back[1][1], [3, 1, 1, 3])
     np.testing.assert_array_equal(value[0][0], [0.0, 1.0])
+
+
+@pytest.mark.parametrize("case", [case for case in ESTIMATORS if case.sparse], ids=repr)
+def test_sparse_rows_find_what_dense_rows_do(case, rng):
+    X, y = case.data(rng, 600)
+    start = {"init": stuck_start(y, rng), "max_iter": 300, "solver": FIXED}
+    dense, other = (case(3, **start).fit(rows) for rows in (X, sparse.csr_array(X)))
+    assert other.score(X) == pytest.approx(dense.score(X), abs=1e-3)
