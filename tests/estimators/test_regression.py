@@ -12,14 +12,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from sklearn_onlineem import (
     AnomalyDetector,
     GaussianMixture,
     MixtureRegressor,
-    StreamPipeline,
 )
 
 
@@ -251,16 +249,3 @@ def test_it_works_with_what_scikit_learn_has():
     assert by_density.best_params_ == {"mixture__covariance_type": "full"}
     detector = AnomalyDetector(MixtureRegressor(mixture())).fit(X, y)
     assert_array_equal(detector.predict([[0.0, 0.0], [9.0, 9.0]]), [1, -1])
-
-
-def test_streams_are_scored_as_regressors():
-    X, y = flat(bent(1000))
-    chunks = [(X[rows], y[rows]) for rows in np.split(np.arange(1000), 10)]
-    steps = [("scaler", StandardScaler()), ("regressor", MixtureRegressor(mixture()))]
-    pipeline, scores = StreamPipeline(steps).fit_stream(chunks), [np.nan]
-    again = clone(pipeline).partial_fit(*chunks[0])
-    for X, y in chunks[1:]:
-        scores.append(again.score(X, y))
-        again.partial_fit(X, y)
-    assert_allclose(pipeline.prequential_scores_, scores)
-    assert scores[-1] > 0.8

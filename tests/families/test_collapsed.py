@@ -81,16 +81,6 @@ def test_rows_are_exchangeable(case, rng):
     assert_allclose(log_evidence(X), log_evidence(rng.permutation(X)), rtol=1e-11)
 
 
-@pytest.mark.parametrize("case", SPARSE, ids=repr)
-def test_predictives_of_sparse_rows_are_those_of_dense_ones(case, rng):
-    family, prior, X, labels, _ = problem(case, rng, 200, 30, 4)
-    statistics = given(family, prior, X, labels)
-    dense, found = (
-        family.predictive_log_density(statistics, rows) for rows in (X, sparse.csr_array(X))
-    )
-    assert_allclose(found, dense, rtol=1e-13)
-
-
 def test_values_are_looked_at_in_blocks(rng, monkeypatch):
     X, weights = rng.poisson(0.4, (40, 7)) * 1.0, rng.normal(size=(7, 3))
     for size in (1, 7, 20, 10_000):

@@ -12,11 +12,9 @@ from benchmarks.papers._recursive_smoother import (
     GaussianEmissions,
     RecursiveSmoother,
     Sums,
-    m_step,
 )
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Categorical, Gaussian, Gaussians
 from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import EndState, GivenLength
@@ -104,17 +102,6 @@ def test_sequences_that_end_follow_each_other(kind):
     densities = np.exp(chain.emissions.log_density(rows[20]))
     ended = log_likelihoods.sum() - np.log(chain.start @ densities)
     assert_close(ended, 3.0 * log_likelihood, rtol=1e-12)
-
-
-@pytest.mark.parametrize("kind", EMISSIONS)
-def test_a_step_from_averages_is_one_of_batch_em(kind):
-    rng = np.random.default_rng(3)
-    chain, X = chain_of(kind, rng), symbols(kind, 40, rng)
-    smoother, _ = smoothed(chain, X, 1.0 / np.arange(1, len(X) + 1))
-    data = Sequences(Rows(X), np.array([0, len(X)]))
-    learnt, _ = batch_step(model_of(chain), data)
-    found = model_of(m_step(chain, smoother.statistics(), learns_start=True))
-    assert_close(found, learnt, rtol=1e-9)
 
 
 @pytest.mark.parametrize("with_end", [False, True], ids=["endless", "sequences"])

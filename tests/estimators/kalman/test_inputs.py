@@ -81,20 +81,6 @@ def test_a_constant_input_is_an_offset(rng):
         assert_allclose(getattr(kalman, f"{name}_")[:, 0], getattr(plain, f"{offset}_"), atol=1e-8)
 
 
-def test_regressions_without_states_are_least_squares(rng):
-    X, u = rng.normal(size=(60, D)), rng.normal(size=(60, M))
-    names = ["observation_input_weights", "observation_offsets", "observation_covariance"]
-    kalman = KalmanFilter(
-        1, observation_matrices=np.zeros((D, 1)), em_vars=names, reg_covar=0.0, solver="batch"
-    ).fit([X[:25], X[25:]], inputs=[u[:25], u[25:]])
-    z = np.column_stack([u, np.ones(60)])
-    expected, *_ = np.linalg.lstsq(z, X, rcond=None)
-    found = np.column_stack([kalman.observation_input_weights_, kalman.observation_offsets_])
-    assert_allclose(found, expected.T, rtol=1e-9)
-    residual = X - z @ expected
-    assert_allclose(kalman.observation_covariance_, residual.T @ residual / 60, rtol=1e-9)
-
-
 # --------------------------------------------------------------------------------------- peers
 
 
