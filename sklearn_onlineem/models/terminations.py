@@ -48,23 +48,11 @@ class Termination(ABC):
     """
 
     def transitions(self, transmat: Floats) -> Floats:
-        """Return the probabilities (K, K) of transitions within a sequence.
-
-        Parameters
-        ----------
-        transmat : ndarray of shape (K, K) or (K, K + 1)
-            Probabilities of transitions and, in a further column, of ends.
-        """
+        """Return the probabilities (K, K) of transitions within a sequence."""
         return transmat
 
     def final(self, transmat: Floats) -> Floats:
-        """Return p(the sequence ends here | state), of shape (K,); 1 if lengths are given.
-
-        Parameters
-        ----------
-        transmat : ndarray of shape (K, K) or (K, K + 1)
-            As in `transitions`.
-        """
+        """Return p(the sequence ends here | state), of shape (K,); 1 if lengths are given."""
         return _ones(len(transmat))
 
     @abstractmethod
@@ -73,24 +61,11 @@ class Termination(ABC):
     ) -> tuple[Floats, Floats]:
         """Return expected transitions from each state and emissions by it, per sequence, two (K,).
 
-        Parameters
-        ----------
-        start : ndarray of shape (K,)
-            Probabilities of the first state.
-        transmat : ndarray of shape (K, K) or (K, K + 1)
-            As in `transitions`.
-        like : Sequences or LengthDistribution
-            Data with lengths; None if the chain ends by itself.
+        `like` has lengths, or is None if the chain ends by itself.
         """
 
     def size_of(self, data: Sequences) -> float:
-        """Return a number proportional to the occupancies for all sequences of a batch.
-
-        Parameters
-        ----------
-        data : Sequences
-            A batch.
-        """
+        """Return a number proportional to the occupancies for all sequences of a batch."""
         return data.total_weight
 
     def sample_states(

@@ -354,18 +354,10 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     def chain_statistics(
         self, start: Floats, transitions: Floats, emissions: Statistics, n_segments: float = 0.0
     ) -> HiddenMarkovStatistics:
-        """Return pseudo-statistics.
+        """Return pseudo-statistics: first states (n_states,), transitions, and those of the family.
 
-        Parameters
-        ----------
-        start : ndarray of shape (n_states,)
-            First states.
-        transitions : ndarray
-            Transitions, of the shape of the model's.
-        emissions : Statistics
-            The family's.
-        n_segments : float, default=0.0
-            Segments of each state, where these have durations.
+        Transitions have the shape of the model's. Where states have durations, each has
+        `n_segments`.
         """
         return HiddenMarkovStatistics(start, transitions, emissions)
 
