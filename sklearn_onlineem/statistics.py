@@ -44,9 +44,14 @@ class Statistics(Loaded):
     """
 
     def merge(self, a: float, other: Self, b: float) -> Self:
-        """Return ``a * self + b * other``, of the same class and shapes.
+        """Return ``a * self + b * other``.
 
-        Weights are not negative, but for a `b` that takes a part of self away.
+        Parameters
+        ----------
+        a, b : float
+            Non-negative weights, or a negative `b` that takes a part of self away.
+        other : Statistics
+            Statistics of the same class and shapes.
         """
         parts = []
         for name in self.__match_args__:
@@ -54,21 +59,38 @@ class Statistics(Loaded):
         return type(self)(*parts)
 
     def scale(self, a: float) -> Self:
-        """Return ``a * self`` for a weight `a` not below 0."""
+        """Return ``a * self``.
+
+        Parameters
+        ----------
+        a : float
+            A weight, not below 0.
+        """
         parts = []
         for name in self.__match_args__:
             parts.append(_scale(a, getattr(self, name)))
         return type(self)(*parts)
 
     def components(self, index: slice | Integers, n: int) -> Self:
-        """Return the statistics of some of the n components alone, by a slice or their numbers."""
+        """Return the statistics of some components alone.
+
+        Parameters
+        ----------
+        index : slice or ndarray of int
+            Which components.
+        n : int
+            How many there are.
+        """
         return components(self, index, n)
 
     @classmethod
     def sum_of(cls, terms: Sequence[tuple[float, Self]]) -> Self:
-        """Return the weighted sum of one term or more, the same bits as `merge` in order.
+        """Return the weighted sum of statistics of this class, the same bits as `merge` in order.
 
-        A term is a weight above 0, and statistics of this class.
+        Parameters
+        ----------
+        terms : list of (float, Statistics)
+            Weights above 0, and statistics; at least one term.
         """
         if cls.merge is not Statistics.merge:
             total = []
@@ -156,7 +178,10 @@ def combine(terms: Iterable[tuple[float, Kind]]) -> Kind:
 def pooled(terms: Sequence[tuple[float, Kind]]) -> Kind:
     """Return the average of statistics, weighted by the numbers of observations behind them.
 
-    A term is a number of observations, and their statistics per observation.
+    Parameters
+    ----------
+    terms : list of (float, Statistics)
+        Numbers of observations, and their statistics per observation.
     """
     # A power of two, so that sums are finite and no digits are lost.
     numbers, statistics = zip(*terms, strict=True)

@@ -40,13 +40,13 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, depth": 12,
     "members of OnlineEM": 68,
     "Python files": 201,
-    "Python code": 31_098,
-    "Python docstrings": 13_036,
+    "Python code": 31_109,
+    "Python docstrings": 13_838,
     "kernel files": 56,
     "kernel code": 14_717,
     "public names": 110,
     "import circles": 0,
-    "test code": 38_963,
+    "test code": 38_974,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

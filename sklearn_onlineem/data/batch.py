@@ -57,7 +57,13 @@ class Batch(Loaded, ABC):
     @classmethod
     @abstractmethod
     def concatenate(cls, batches: Sequence[Self]) -> Self:
-        """Return the observations of several batches of this class, in order; of one at least."""
+        """Return the observations of several batches, in order.
+
+        Parameters
+        ----------
+        batches : list of Batch
+            At least one, all of this class.
+        """
 
     @property
     def unlabelled(self) -> Self:
@@ -65,11 +71,23 @@ class Batch(Loaded, ABC):
         return self
 
     def followed_by(self, batches: Sequence[Self]) -> Self:
-        """Return these observations and those of later batches, which may continue the last one."""
+        """Return these observations and later ones; a batch may continue the last one before.
+
+        Parameters
+        ----------
+        batches : sequence of Batch
+            Of this class.
+        """
         return type(self).concatenate([self, *batches])
 
     def observations_of(self, n_rows: int) -> int:
-        """Return how many first observations have `n_rows` rows, from 0 up, or all."""
+        """Return how many first observations have `n_rows` rows, or all.
+
+        Parameters
+        ----------
+        n_rows : int
+            From 0 up.
+        """
         return min(n_rows, len(self))
 
     @property
@@ -100,8 +118,13 @@ class Batch(Loaded, ABC):
     def numbered_from(self, first: int) -> Self:
         """Return the observations, numbered from `first` up, as a part of larger data.
 
-        An E-step that samples draws for each observation by its number, which is not negative. Data
-        without numbers return themselves.
+        An E-step that samples draws for each observation by its number. Data without numbers return
+        themselves.
+
+        Parameters
+        ----------
+        first : int
+            Number of the first observation, from 0 up.
         """
         return self
 

@@ -72,7 +72,13 @@ class Rows(Batch):
         n_threads: int = 1,
         has_gaps: bool = False,
     ) -> Self:
-        """Return rows without checks of their parts, which have the types of the class."""
+        """Return rows without checks of their parts.
+
+        Parameters
+        ----------
+        X, sample_weight, labels, n_threads, has_gaps
+            Like those of the class, in its types.
+        """
         rows = object.__new__(cls)
         values = rows.__dict__
         values["X"], values["sample_weight"] = X, sample_weight
@@ -157,7 +163,13 @@ class Rows(Batch):
         return self.remember("by_completeness", parted)
 
     def without(self, rows: Integers) -> Rows | None:
-        """Return all but the rows of these numbers; None if there are none that count."""
+        """Return the other rows; None if there are none that count.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Numbers of rows.
+        """
         others = self[np.delete(np.arange(len(self)), rows)]
         return others if len(others) and others.total_weight > 0.0 else None
 
@@ -174,16 +186,27 @@ class Rows(Batch):
         )
 
     def chunks(self, n_rows: int) -> tuple[Rows, ...]:
-        """Return chunks of at most `n_rows` rows in order; the same objects at every call."""
+        """Return chunks in order; the same objects at every call.
+
+        Parameters
+        ----------
+        n_rows : int
+            Largest number of rows of a chunk, at least 1.
+        """
         if self.X.shape[0] <= n_rows:
             return (self,)
         starts = range(0, len(self), n_rows)
         return self.remember(n_rows, lambda: tuple(self[i : i + n_rows] for i in starts))
 
     def remember(self, key: Hashable, compute: Callable[[], Result]) -> Result:
-        """Return the result of `compute`, which is called only the first time with this key.
+        """Return the result of `compute`, which is called only the first time.
 
-        It depends on these rows only.
+        Parameters
+        ----------
+        key : hashable
+            Name of the result.
+        compute : callable () -> object
+            Depends on these rows only.
         """
         memory = self.__dict__.setdefault("_memory", {})
         if key not in memory:
@@ -201,9 +224,12 @@ class BatchOfRows(Batch):
 
     @classmethod
     def unchecked(cls, *parts: object) -> Self:
-        """Return data of these fields, in the order and types of the class, without checks.
+        """Return data of these fields, in the order of the class, without checks.
 
-        The last ones have their defaults if they are left out.
+        Parameters
+        ----------
+        *parts
+            Like those of the class, in its types. The last ones have their defaults if left out.
         """
         data = object.__new__(cls)
         # For each row of a stream: `strict` takes as long as the rest.

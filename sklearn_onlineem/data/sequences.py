@@ -68,7 +68,15 @@ class LengthDistribution(Statistics):
         return LengthDistribution((self.steps[0], a * self.steps[1]))
 
     def draw_lengths(self, n: int, rng: Generator) -> Integers:
-        """Draw n lengths in rows, independently."""
+        """Draw n lengths in rows.
+
+        Parameters
+        ----------
+        n : int
+            From 0 up.
+        rng : numpy.random.Generator
+            Generator of the draws.
+        """
         lengths, shares = np.append(0, self.steps[0]), self.steps[1]
         return lengths[np.searchsorted(-shares, -rng.random(n))]
 
@@ -105,7 +113,13 @@ class Sequences(BatchOfRows):
             raise ValueError("Rows of a sequence must have one weight.")
 
     def with_rows(self, rows: Rows, offsets: Integers, before: Before | None = None) -> Sequences:
-        """Return sequences of other rows, which have the same columns, without checks."""
+        """Return sequences of other rows, which have the same columns, without checks.
+
+        Parameters
+        ----------
+        rows, offsets, before
+            Like those of the class, in its types.
+        """
         return Sequences.unchecked(rows, offsets, before)
 
     def __len__(self) -> int:
@@ -144,7 +158,15 @@ class Sequences(BatchOfRows):
         return LengthDistribution(self.steps if is_whole else _steps(self, 0))
 
     def draw_lengths(self, n: int, rng: Generator) -> Integers:
-        """Draw n lengths in rows, independently."""
+        """Draw n lengths in rows.
+
+        Parameters
+        ----------
+        n : int
+            From 0 up.
+        rng : numpy.random.Generator
+            Generator of the draws.
+        """
         weight = self.sample_weight
         shares = None if weight is None else weight / self.total_weight
         return rng.choice(self.lengths, size=n, p=shares)
@@ -188,7 +210,13 @@ class Sequences(BatchOfRows):
         return np.arange(lengths.sum()) + np.repeat(begins - ends + lengths, lengths)
 
     def weighted(self, weight: Floats | None) -> Sequences:
-        """Return the sequences with other weights, (n_sequences,) in float64, or with none."""
+        """Return the sequences with other weights.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (n_sequences,) or None
+            float64, not below 0; None for no weights.
+        """
         if weight is not None:
             check_weights("Sequences", weight, len(self))
             weight = np.repeat(weight, self.lengths)
@@ -210,7 +238,13 @@ class Sequences(BatchOfRows):
         return tuple((weight, self._rows_of(part), data[part]) for weight, part in parts)
 
     def without(self, rows: Integers) -> Sequences:
-        """Return the sequences, in which rows of these numbers are missing, so that time passes."""
+        """Return the sequences with some rows missing, so that time passes in them.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Numbers of rows.
+        """
         X = self.X.copy()
         X[rows, X.shape[1] - self.n_features :] = np.nan
         kept = Rows.unchecked(X, self.rows.sample_weight, self.rows.labels, self.n_threads)
@@ -241,9 +275,14 @@ class Sequences(BatchOfRows):
         return min(int(np.searchsorted(self.offsets, n_rows)), len(self))
 
     def chunks(self, n_rows: int) -> tuple[Sequences, ...]:
-        """Cut between sequences into even chunks of about `n_rows` rows, for one thread each.
+        """Cut between sequences into even chunks; those of several are for one thread each.
 
-        A sequence of more rows is a chunk of its own.
+        A sequence of more rows than a chunk is a chunk of its own.
+
+        Parameters
+        ----------
+        n_rows : int
+            Approximate number of rows of a chunk, at least 1.
         """
         if self.n_rows <= n_rows:
             return (self,)
@@ -264,7 +303,13 @@ class Sequences(BatchOfRows):
         return parts
 
     def continued(self, before: Before | None) -> Sequences:
-        """Return the sequences, the first of which continues from a filtered distribution."""
+        """Return the sequences, the first of which continues from a filtered distribution.
+
+        Parameters
+        ----------
+        before : ndarray of shape (n_states,), tuple or None
+            Like that of the class.
+        """
         _check_before(before)
         other, known = self.with_rows(self.rows, self.offsets, before), self.__dict__
         for name in ("lengths", "observed"):

@@ -56,7 +56,13 @@ class Strings:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Strings]) -> Self:
-        """Return the strings of several values, in order; of one at least."""
+        """Return the strings of several values, in order.
+
+        Parameters
+        ----------
+        parts : list of Strings
+            At least one.
+        """
         lengths = np.concatenate([part.lengths for part in parts])
         symbols = np.concatenate([part.symbols for part in parts])
         return cls(symbols, np.concatenate(([0], np.cumsum(lengths))))
@@ -115,7 +121,13 @@ class StringPairs(Batch):
         return float(len(self) if weight is None else weight.sum())
 
     def weighted(self, weight: Floats | None) -> StringPairs:
-        """Return the pairs with other weights, (n_pairs,) in float64, or with none."""
+        """Return the pairs with other weights.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (n_pairs,) or None
+            float64, not below 0; None for no weights.
+        """
         return replace(self, sample_weight=weight)
 
     @cached_property

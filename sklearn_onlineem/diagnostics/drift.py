@@ -131,7 +131,15 @@ class StreamCertificate(_Watch):
 
     @classmethod
     def from_history(cls, history: Iterable[AnyStep], half_life: float = 50) -> Self:
-        """Return the certificate after the steps of ``history_``: the last 10,000 at most."""
+        """Return the certificate after the steps of a history.
+
+        Parameters
+        ----------
+        history : iterable of Step
+            ``history_`` of an estimator: its last 10,000 steps.
+        half_life : float, default=50
+            Like that of the class.
+        """
         certificate = cls(half_life)
         for step in history:
             certificate(step)
@@ -166,7 +174,11 @@ class StreamCertificate(_Watch):
         """Return whether certificates neither fall nor rise; False before four half-lives.
 
         Only larger batches, smaller rates or averages over iterates can improve the model then.
-        Mean logarithms may differ from slower ones by `n_errors` standard errors, above 0.
+
+        Parameters
+        ----------
+        n_errors : float, default=3.0
+            Largest difference of mean logarithms from slower ones, in standard errors; above 0.
         """
         n_errors = positive("n_errors", n_errors)
         if self.n_steps < _SLOWER * self.half_life:

@@ -119,8 +119,12 @@ class StandardErrors:
         """Return confidence intervals as arrays of shape (2, ...): lower and upper ends.
 
         They are symmetric for real numbers, for logarithms of positive ones (variances of
-        covariances included), and for log-odds of probabilities. `level` is the probability that an
-        interval contains the truth; ValueError unless it is in (0, 1).
+        covariances included), and for log-odds of probabilities.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Probability that an interval contains the truth, in (0, 1), else ValueError is raised.
         """
         check_number("level of intervals", level, 0.0, 1.0)
         width = ndtri(0.5 + 0.5 * float(level))

@@ -45,7 +45,13 @@ class Band(NamedTuple):
     deviation: Floats
 
     def edges(self, mass: float) -> tuple[Floats, Floats]:
-        """Return the ends, shaped as means, between which a normal value has this mass."""
+        """Return lower and upper ends of normal distributions, as means are.
+
+        Parameters
+        ----------
+        mass : float
+            Probability between the ends, in (0, 1).
+        """
         reach = norm.ppf(0.5 + 0.5 * mass) * self.deviation
         return self.mean - reach, self.mean + reach
 
@@ -67,7 +73,13 @@ class QuantileBand(NamedTuple):
     mass: float = 0.95
 
     def edges(self, mass: float) -> tuple[Floats, Floats]:
-        """Return the quantiles; ValueError if the probability between them is not `mass`."""
+        """Return the quantiles; ValueError if they are of another mass.
+
+        Parameters
+        ----------
+        mass : float
+            Probability between the ends.
+        """
         if mass != self.mass:
             raise ValueError(f"mass must be {self.mass}, that of the forecast, got {mass!r}.")
         return self.low, self.high

@@ -48,7 +48,13 @@ class LearningCurve(NamedTuple):
 
     @classmethod
     def of(cls, steps: Iterable[AnyStep]) -> Self:
-        """Return the curve of steps in their order, from `history_` or a callback."""
+        """Return the curve of steps, from `history_` or a callback.
+
+        Parameters
+        ----------
+        steps : iterable of Step
+            In order.
+        """
         steps = list(steps)
         return cls(*(np.array([getattr(step, name) for step in steps]) for name in cls._fields))
 

@@ -489,7 +489,15 @@ class ResponsibilityDisplay(Display):
 
     @classmethod
     def from_predictions(cls, responsibilities: ArrayLike, **options: object) -> Self:
-        """Draw responsibilities of components, states or topics; `options` are those of `plot`."""
+        """Draw responsibilities.
+
+        Parameters
+        ----------
+        responsibilities : array-like of shape (n_rows, n_components)
+            Of components, states, or topics; see the class.
+        **options
+            Arguments of `plot`, such as `ax`.
+        """
         return cls(responsibilities).plot(**options)
 
     def plot(

@@ -189,7 +189,15 @@ class StatePathDisplay(Display):
         symbols: bool | Sequence[str] = False,
         **options: object,
     ) -> Self:
-        """Draw a sequence and given states, as of the class; `options` are those of `plot`."""
+        """Draw a sequence and given states.
+
+        Parameters
+        ----------
+        X, states, posterior, names, symbols
+            Like those of the class.
+        **options
+            Arguments of `plot`, such as `ax`.
+        """
         display = cls(X, states, posterior=posterior, names=names, symbols=symbols)
         return display.plot(**options)
 

@@ -81,10 +81,16 @@ class Shards:
         """Make a state the present one, and record the round."""
         before, result = progress.state.model, self._result
         progress.take(state)
-        seconds = time.perf_counter() - self._begun
-        sent = self._n_tasks * (n_bytes(before) + n_bytes(result.content))
-        figures = state.step.log_likelihood, state.step.kl_divergence
-        self.record(Round(seconds, sent, result.total_weight, *figures, validation=math.nan))
+        self.record(
+            Round(
+                seconds=time.perf_counter() - self._begun,
+                bytes_sent=self._n_tasks * (n_bytes(before) + n_bytes(result.content)),
+                n_seen=result.total_weight,
+                log_likelihood=state.step.log_likelihood,
+                kl_divergence=state.step.kl_divergence,
+                validation=math.nan,
+            )
+        )
         self._begin()
 
 

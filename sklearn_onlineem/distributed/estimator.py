@@ -66,14 +66,15 @@ if TYPE_CHECKING:
 Estimator = TypeVar("Estimator", bound=OnlineEM)
 
 
-def _of_fitted(name, result):
-    """Return the method of `estimator_` of this name, with `result` in its docstring."""
+def _of_fitted(name, kind, result):
+    """Return the method of `estimator_` of this name, whose result has a kind and a text."""
 
     def method(self, X: SequenceData, **arguments: object):
         check_is_fitted(self, "estimator_")
         return getattr(self.estimator_, name)(X, **arguments)
 
     method.__name__, method.__qualname__ = name, f"DistributedEM.{name}"
+    method.__annotations__["return"] = kind
     method.__doc__ = f"""Return the `{name}` of `estimator_`.
 
         Parameters
@@ -459,16 +460,20 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         return self.estimator_.score(X, y=y, **arguments)
 
     score_samples: Callable[..., Floats] = _of_fitted(
-        "score_samples", "log_likelihoods : ndarray of shape (n_samples,)"
+        "score_samples", "Floats", "log_likelihoods : ndarray of shape (n_samples,)"
     )
     predict: Callable[..., IntegersOrList] = _of_fitted(
-        "predict", "prediction : ndarray of shape (n_samples,), or list"
+        "predict", "IntegersOrList", "prediction : ndarray of shape (n_samples,), or list"
     )
     predict_proba: Callable[..., FloatsOrList] = _of_fitted(
-        "predict_proba", "posterior : ndarray of shape (n_samples, n_components), or list"
+        "predict_proba",
+        "FloatsOrList",
+        "posterior : ndarray of shape (n_samples, n_components), or list",
     )
     transform: Callable[..., FloatsOrList] = _of_fitted(
-        "transform", "transformed : ndarray of shape (n_samples, n_features_out), or list"
+        "transform",
+        "FloatsOrList",
+        "transformed : ndarray of shape (n_samples, n_features_out), or list",
     )
 
     @available_if(estimator_has("transform"))

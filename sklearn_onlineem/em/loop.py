@@ -65,6 +65,11 @@ class Progress:
         """Replace the present state, record its step, and call the callbacks.
 
         TypeError is raised if a callback returns a coroutine or a generator.
+
+        Parameters
+        ----------
+        state : State
+            After an update.
         """
         self.history, self.state = self.history.with_step(state.step), state
         self.used_rates |= state.step.eta != math.inf
@@ -95,6 +100,17 @@ def run(
 
     Passes are those of `Solver.passes`, and update the progress. `report` is called with the number
     of each pass and its log-likelihood.
+
+    Parameters
+    ----------
+    passes : iterator of (float, bool)
+        See `Solver.passes`.
+    progress : Progress
+        Updated after each pass.
+    max_iter : int
+        Largest number of passes; may be 0.
+    report : callable, default=None
+        Called with the number of each pass and its log-likelihood.
     """
     if progress.converged or progress.stopped:
         return

@@ -71,7 +71,13 @@ class Schedule(Settings, ABC):
         """
 
     def for_batch(self, n_seen: float, n_rows: float) -> float:
-        """Return the learning rate of a batch of weight `n_rows` > 0, after rows of `n_seen`."""
+        """Return the learning rate of a batch.
+
+        Parameters
+        ----------
+        n_seen, n_rows : float
+            Total weight of the rows before, from 0 up, and of the batch, above 0.
+        """
         return self(1.0 + n_seen / n_rows)
 
 

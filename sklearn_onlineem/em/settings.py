@@ -31,7 +31,13 @@ class Settings:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
-        """Return the fields by name, those of nested settings as ``field__name`` if `deep`."""
+        """Return the fields by name, those of nested settings as ``field__name`` if `deep`.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to include the fields of nested settings, as ``field__name``.
+        """
         params = {f.name: getattr(self, f.name) for f in fields(self)}
         if deep:
             for name, value in list(params.items()):

@@ -101,7 +101,13 @@ class History(NamedTuple):
     latest: tuple[AnyStep, ...] = ()
 
     def with_step(self, step: AnyStep) -> History:
-        """Return the history with one more step."""
+        """Return the history with one more step.
+
+        Parameters
+        ----------
+        step : Step or ComponentStep
+            The latest step.
+        """
         latest = (*self.latest, step)
         if len(latest) < _BLOCK:
             return History(self.blocks, latest)
@@ -190,7 +196,17 @@ class Constants(NamedTuple):
 
 @dataclass(frozen=True)
 class Carry:
-    """Base of what a stage, or a solver, remembers from one update to the next: a frozen value."""
+    """Base of what a stage, or a solver, remembers from one update to the next: a frozen value.
+
+    Notes
+    -----
+    Methods take these:
+
+    state, model : State, Model
+        The present state, and another model of the same shape.
+    n_rows, share : int, float
+        The last rows that count, and their share of all that counted before.
+    """
 
     # Rows of data that it holds.
     n_kept: ClassVar[int] = 0
@@ -267,6 +283,23 @@ class State(NamedTuple):
     carry : dict of str to Carry
         What stages of a stream, and one solver, remember, by their names. Of those that took no
         part in the last update there is nothing.
+
+    Notes
+    -----
+    Methods take these:
+
+    model : Model
+        Another model, of the same shape.
+    data, update, step : Batch, Update, Step or ComponentStep
+        What was read, what was found, and its record.
+    log_likelihood : float
+        Mean of the data before the update, in nats per observation.
+    n_rows : int or None
+        Rows that were read; None: those of the data; of `restarted`, the last rows that count.
+    name, carry : str, Carry
+        Key, and what it remembers.
+    size, mean_size : float
+        By `size_of`: of all data that the prior is spread over, and of one observation of the step.
     """
 
     model: Model

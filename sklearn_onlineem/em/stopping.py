@@ -30,7 +30,10 @@ class StoppingRule(ABC):
     def outlook(self, values: Sequence[float]) -> Outlook:
         """Return the rate of EM, and how many more passes are needed.
 
-        Values are what the rule compares with `tol`, of successive passes, oldest first.
+        Parameters
+        ----------
+        values : sequence of float
+            What the rule compares with `tol`, of successive passes, oldest first.
         """
         return expected_passes(values, self.tol)
 

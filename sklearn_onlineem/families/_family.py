@@ -38,11 +38,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
     dataclass of such values, nested or not. Subclasses write the six abstract methods, and may
     override the others.
 
-    In all methods `parameters` are those of K components, and X are rows, an array of shape
-    (n_rows, n_features): CSR as well as dense where the family `takes_sparse`. Weights of rows,
-    (n_rows,), are not below 0; None is 1 for each. `rng` is a `numpy.random.Generator`.
-
-    Threads share the rows; results must not depend on `n_threads`, which a family may ignore.
     Hidden Markov models share chunks of sequences instead, and may call a family from several
     threads at once.
 
@@ -53,6 +48,31 @@ class Family(ABC, Generic[Parameters, Evidence]):
     See Also
     --------
     ExponentialFamily : Most families; needs the natural parameters and the log-partition instead.
+
+    Notes
+    -----
+    Methods take these:
+
+    parameters, p, q, reference, previous, shared : object
+        Parameters of K components.
+    X : ndarray of shape (n_rows, n_features)
+        Rows; CSR as well as dense where the family `takes_sparse`.
+    sample_weight : ndarray of shape (n_rows,) or None
+        Weights of the rows, not below 0; None: all are 1.
+    responsibilities, posterior : ndarray of shape (n_rows, K)
+        Shares of the components in each row, not below 0; those of a posterior add up to 1.
+    statistics : Statistics
+        Evidence, pseudo-statistics of a prior, or a sum of them.
+    weights : ndarray of shape (K,)
+        What own statistics of the components are multiplied by, not below 0.
+    components : ndarray of int of shape (n_rows,)
+        Numbers of the components that rows are drawn from.
+    rows : Rows
+        Observations, with their weights and labels.
+    rng : numpy.random.Generator
+        Source of random numbers.
+    n_components, n_features, n_threads : int
+        K, columns of a row, and threads that share the rows: results must not depend on them.
     """
 
     # Whether means determine all parameters.
@@ -258,6 +278,13 @@ class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
     (K, n_statistics). Subclasses write the map between mean and natural parameters, the
     log-partition function and sampling. Log density, KL divergence, statistics, M-step and E-step
     follow, and run on compiled kernels.
+
+    Notes
+    -----
+    Methods take these, and those of `Family`:
+
+    natural, mean : ndarray of shape (K, n_statistics)
+        Natural parameters, and means of the sufficient statistics.
     """
 
     determined_by_means = True

@@ -23,7 +23,15 @@ _SIZES = {"n_components", "n_features", "n_inputs", "n_outputs"}
 
 
 class Means(ABC, Generic[Parameters]):
-    """Families whose components have means, which may be start values."""
+    """Families whose components have means, which may be start values.
+
+    Notes
+    -----
+    Methods take these, and those of `Family`:
+
+    means : ndarray of shape (K, n_features)
+        Means of the components.
+    """
 
     # Ends the error about a family without this capability; some have one.
     lacking = "cannot start from means"
@@ -48,7 +56,15 @@ class Means(ABC, Generic[Parameters]):
 
 
 class ConjugatePriors(ABC, Generic[Parameters, Evidence]):
-    """Families with a conjugate prior."""
+    """Families with a conjugate prior.
+
+    Notes
+    -----
+    Methods take these, and those of `Family`:
+
+    prior : Statistics
+        Pseudo-statistics of a conjugate prior.
+    """
 
     lacking = "has no conjugate prior"
 
@@ -255,7 +271,15 @@ def mixture_quantiles(components: Distribution, weights: Floats, levels: Floats)
 
 
 class ColumnDistributions(ABC, Generic[Parameters]):
-    """Families with a distribution function of each column, for quantiles, and with covariances."""
+    """Families with a distribution function of each column, for quantiles, and with covariances.
+
+    Notes
+    -----
+    Methods take these, and those of `Family`:
+
+    column : int
+        Number of a column.
+    """
 
     lacking = "has no distributions of single columns, which quantiles and covariances need"
     # Whether values are whole numbers, so that distributions have a `pmf`.

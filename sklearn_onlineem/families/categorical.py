@@ -170,7 +170,13 @@ class Categorical(ExponentialColumns, _collapsed.CollapsedCounts):
         return self.with_numbers([int(x) + 1 if x == x else None for x in greatest])
 
     def with_numbers(self, numbers: Sequence[int | None]) -> Self:
-        """Return the family with numbers of categories, or None, for columns where it has none."""
+        """Return the family with numbers of categories, or None, for columns where it has none.
+
+        Parameters
+        ----------
+        numbers : sequence of int or None
+            One for each column; None: not known.
+        """
         given = (None,) * len(numbers) if self.n_categories is None else self.n_categories
         if isinstance(given, Integral) or None not in given or len(given) != len(numbers):
             return self

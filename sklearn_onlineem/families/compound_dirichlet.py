@@ -214,6 +214,13 @@ class CompoundDirichlet(
         """Return parameters with these values of alpha, moved between floor and ceiling.
 
         Alpha, (K, n_features), is above 0, and lengths, (K,), are means of documents in words.
+
+        Parameters
+        ----------
+        alpha : ndarray of shape (K, n_features)
+            Above 0.
+        length : ndarray of shape (K,)
+            Mean lengths of documents, in words.
         """
         alpha = np.ascontiguousarray(np.maximum(alpha, self.min_alpha))
         excess = alpha.sum(axis=1, keepdims=True) / self.max_precision
@@ -314,7 +321,15 @@ class CompoundDirichlet(
         rng: Generator,
         lengths: Integers | None = None,
     ) -> Floats:
-        """Draw documents of given lengths, (n_rows,), or of their components' mean lengths."""
+        """Draw documents of given lengths, (n_rows,), or of their components' mean lengths.
+
+        Parameters
+        ----------
+        parameters, components, rng
+            As in `Family.sample`.
+        lengths : ndarray of int of shape (n_rows,), default=None
+            Words of each document; None: the mean length of its component, rounded.
+        """
         if lengths is None:
             lengths = np.rint(parameters.length)[components]
         proportions = self.sample_proportions(parameters, components, rng)

@@ -118,6 +118,17 @@ class Covariance(ABC):
     features about a single centre, as matrix products; where a component is narrow and far from the
     centre it would lose digits, and `_about` returns None. The *centred* one takes features about
     the mean of each component, and never loses digits.
+
+    Notes
+    -----
+    Methods take these:
+
+    covariance, matrices : ndarray of shape (d, d), (K, d, d)
+        Any covariance, and those of K components.
+    n_features : int
+        d.
+    X, sample_weight : ndarray of shape (n_rows, d), (n_rows,) or None
+        Rows and their weights; None: all are 1.
     """
 
     # Whether all components have one covariance, or so many in succession have.

@@ -262,6 +262,17 @@ class GaussianRegression(
     --------
     families.linear_gaussian.LinearGaussian : The same of given inputs, in Kalman filters.
 
+    Notes
+    -----
+    Methods take these, and those of `Family`:
+
+    inputs : ndarray of shape (n_rows, n_inputs)
+        First columns of the rows.
+    n_outputs, component : int
+        Number of the other columns, and of a component.
+    means, variances : ndarray of shape (..., K, n_outputs)
+        Moments of the outputs given the inputs.
+
     References
     ----------
     DeSarbo & Cron, "A maximum likelihood methodology for clusterwise linear regression", Journal of

@@ -148,6 +148,12 @@ class AxisTangents(_GaussianTangents):
 
 
 def gaussian_tangents(family: Family, parameters: Gaussians) -> Tangents:
-    """Return the directions of Gaussians with this type of covariance."""
+    """Return the directions of Gaussians with this type of covariance.
+
+    Parameters
+    ----------
+    family, parameters : Gaussian, Gaussians
+        The family, and its parameters.
+    """
     kind = MatrixTangents if parameters.covariance.ndim == 3 else AxisTangents
     return kind(family, parameters)

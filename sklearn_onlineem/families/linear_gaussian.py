@@ -99,12 +99,27 @@ class AffineGaussian(Rebuilt):
 
         They are coefficients of shape (p, q), the outputs (p,) expected where all inputs are 0, and
         the covariance (p, p) of the noise.
+
+        Parameters
+        ----------
+        matrix : array-like of shape (p, q)
+            Coefficients of the inputs.
+        offset : array-like of shape (p,)
+            Expected outputs where all inputs are 0.
+        covariance : array-like of shape (p, p)
+            Covariance of the noise.
         """
         return cls(*(np.asarray(a, dtype=np.float64)[None] for a in (matrix, offset, covariance)))
 
     @classmethod
     def zeros(cls, n_components: int, n_inputs: int, n_outputs: int) -> AffineGaussian:
-        """Return parameters that are all 0, for an M-step to begin with; q may be 0."""
+        """Return parameters that are all 0, for an M-step to begin with; q may be 0.
+
+        Parameters
+        ----------
+        n_components, n_inputs, n_outputs : int
+            K, q and p; q may be 0.
+        """
         return cls(
             np.zeros((n_components, n_outputs, n_inputs)),
             np.zeros((n_components, n_outputs)),
@@ -148,6 +163,15 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         Of the noise: `Full()`, `Diagonal()` or `Spherical()`; regressions do not share one.
     floor : ndarray of shape (p,), default=None
         Added to the variances of the noise by the M-step; None: nothing.
+
+    Notes
+    -----
+    Methods take these, and those of `Family`:
+
+    inputs : Moments, or ndarray of shape (K,) or (n_rows, q)
+        Moments of x for each regression; weights alone if there are no inputs; of `sample`, each x.
+    learnt : collection of str
+        Of "matrix", "offset" and "covariance"; the others are fixed.
 
     References
     ----------

@@ -194,6 +194,13 @@ class MarkovChain(GroupedCounts):
         """Draw n sequences; return their symbols, one after the other, and their offsets (n + 1,).
 
         Lengths, (n,), are from 1 up; None: the `mean_lengths` of their components.
+
+        Parameters
+        ----------
+        parameters, components, rng
+            As in `sample`.
+        lengths : ndarray of int of shape (n,), default=None
+            From 1 up. None: the `mean_lengths` of their components.
         """
         lengths = self.mean_lengths(parameters)[components] if lengths is None else lengths
         start = np.cumsum(self.start_probabilities(parameters), axis=1)

@@ -208,6 +208,17 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
     ----------
     n_inputs : int
         How many first columns of a row are inputs, at least 1.
+
+    Notes
+    -----
+    Methods take these, and those of `Family`:
+
+    inputs : ndarray of shape (n_rows, n_inputs)
+        First columns of the rows.
+    n_outputs, component : int
+        Number of the other columns, and of a component.
+    means, variances : ndarray of shape (..., K, n_outputs)
+        Moments of the outputs given the inputs.
     """
 
     is_linear = False

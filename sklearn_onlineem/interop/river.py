@@ -35,10 +35,19 @@ class _Adapter:
         self.keys: list[Hashable] | None = None
 
     def learn_one(self, x: Mapping[Hashable, float], w: float = 1.0) -> None:
-        """Learn one row: a dict of numbers by the names of columns, of weight `w`.
+        """Learn one row.
 
-        A row of weight 0 changes nothing. ValueError is raised, here and by all other methods, if a
-        key is new, or missing and needed, or its value is no number; then nothing is learnt.
+        Parameters
+        ----------
+        x : dict
+            Numbers by the names of columns.
+        w : float, default=1.0
+            Weight of the row; one of weight 0 changes nothing.
+
+        Raises
+        ------
+        ValueError
+            If a key is new, or missing and needed, or its value is no number. Nothing is learnt.
         """
         if w == 0:
             return
@@ -47,7 +56,18 @@ class _Adapter:
         self.keys = keys
 
     def learn_many(self, X: object) -> None:
-        """Learn the rows of a data frame of any library in one step; its columns are the keys."""
+        """Learn the rows of a data frame in one step.
+
+        Parameters
+        ----------
+        X : data frame
+            Of any library; its columns are as the keys of a dict.
+
+        Raises
+        ------
+        ValueError
+            As `learn_one`.
+        """
         X = nw.from_native(X, eager_only=True)
         keys, gap = self._columns(X.columns), np.full(len(X), math.nan)
         columns = [np.asarray(X[key], float) if key in X.columns else gap for key in keys]
@@ -59,17 +79,63 @@ class _Adapter:
         return sorted(found, key=str) if self.keys is None else self.keys
 
     def predict_one(self, x: Mapping[Hashable, float]) -> int:
-        """Return the most probable component of a row."""
+        """Return the most probable component of a row.
+
+        Parameters
+        ----------
+        x : dict
+            As in `learn_one`.
+
+        Returns
+        -------
+        component : int
+
+        Raises
+        ------
+        ValueError
+            As `learn_one`.
+        """
         return int(self._infer("predict", x)[0]) if self.keys is not None else 0
 
     def predict_proba_one(self, x: Mapping[Hashable, float]) -> dict[int, float]:
-        """Return the responsibilities of the components for a row, by their numbers."""
+        """Return the responsibilities of the components for a row.
+
+        Parameters
+        ----------
+        x : dict
+            As in `learn_one`.
+
+        Returns
+        -------
+        responsibilities : dict of int -> float
+
+        Raises
+        ------
+        ValueError
+            As `learn_one`.
+        """
         if self.keys is None:
             return {}
         return dict(enumerate(self._infer("predict_proba", x)[0].tolist()))
 
     def score_one(self, x: Mapping[Hashable, float]) -> float:
-        """Return the negative log-likelihood of a row in nats; larger is more anomalous."""
+        """Return how surprising a row is.
+
+        Parameters
+        ----------
+        x : dict
+            As in `learn_one`.
+
+        Returns
+        -------
+        score : float
+            Its negative log-likelihood in nats; larger is more anomalous.
+
+        Raises
+        ------
+        ValueError
+            As `learn_one`.
+        """
         return -float(self._infer("score_samples", x)[0]) if self.keys is not None else 0.0
 
     def _infer(self, method, x):

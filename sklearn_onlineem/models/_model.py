@@ -46,9 +46,26 @@ class Model(Loaded, ABC, Generic[Data, Evidence]):
     hold for each model, and are tested for all: ``m_step(own_statistics())`` is the identity, and
     the evidence of two batches adds up to that of both.
 
-    In all methods `data` are a `Batch` in the form that the model takes, and `rng` is a
-    `numpy.random.Generator`. Other models are of the same class, with as many components. `like`
-    are data, or their distribution of lengths, where the model does not have one.
+    Notes
+    -----
+    Methods take these:
+
+    data : Batch
+        Observations in the form that the model takes.
+    statistics, prior : Statistics
+        Evidence, pseudo-statistics of a conjugate prior, or a sum of them.
+    other, reference : Model
+        Of the same class, with as many components.
+    like : Batch or Statistics or None
+        Data, or the distribution of their lengths, where the model does not have one.
+    order : ndarray of int of shape (n_components,)
+        Old number of each component or state.
+    n : int
+        How many observations are drawn.
+    rng : numpy.random.Generator
+        Source of random numbers.
+    log_likelihoods : ndarray of shape (n_rows,) or None
+        Filled in with the log-likelihoods of the rows, in nats.
     """
 
     # Whether posteriors of hidden variables, and so likelihoods, have a closed form. If not,

@@ -105,7 +105,14 @@ class SplitsAndMerges(ABC):
     ) -> None:
         """Raise ValueError if the model, or its prior, does not allow split and merge steps.
 
-        Components of `data` must not be known. If `fixed`, the steps keep the number of components.
+        Parameters
+        ----------
+        prior : Statistics or None
+            Pseudo-statistics of a conjugate prior; None: there is none.
+        data : Batch, default=None
+            Observations, whose components must not be known.
+        fixed : bool, default=False
+            Whether the steps keep the number of components.
         """
 
 
@@ -129,7 +136,13 @@ class Levels(ABC):
 
     @abstractmethod
     def bounded(self, before: Self) -> Self:
-        """Return the model, with transitions that do not grow unless they did before a step."""
+        """Return the model, with transitions that do not grow unless they did before a step.
+
+        Parameters
+        ----------
+        before : Levels
+            The model before the step.
+        """
 
 
 class SplitMergeStep(NamedTuple):
@@ -175,7 +188,15 @@ class SampledChains(ABC):
 
 
 class Chain(ABC, Generic[Kind]):
-    """Hidden variables of all data, drawn by each sweep; it changes in place."""
+    """Hidden variables of all data, drawn by each sweep; it changes in place.
+
+    Notes
+    -----
+    Methods take these:
+
+    rng : numpy.random.Generator
+        Source of random numbers.
+    """
 
     # Whether it can be aligned to a model, and draw parameters.
     has_draws = False

@@ -48,11 +48,23 @@ class Termination(ABC):
     """
 
     def transitions(self, transmat: Floats) -> Floats:
-        """Return the probabilities (K, K) of transitions within a sequence."""
+        """Return the probabilities (K, K) of transitions within a sequence.
+
+        Parameters
+        ----------
+        transmat : ndarray of shape (K, K) or (K, K + 1)
+            Probabilities of transitions and, in a further column, of ends.
+        """
         return transmat
 
     def final(self, transmat: Floats) -> Floats:
-        """Return p(the sequence ends here | state), of shape (K,); 1 if lengths are given."""
+        """Return p(the sequence ends here | state), of shape (K,); 1 if lengths are given.
+
+        Parameters
+        ----------
+        transmat : ndarray of shape (K, K) or (K, K + 1)
+            As in `transitions`.
+        """
         return _ones(len(transmat))
 
     @abstractmethod
@@ -61,11 +73,24 @@ class Termination(ABC):
     ) -> tuple[Floats, Floats]:
         """Return expected transitions from each state and emissions by it, per sequence, two (K,).
 
-        `like` has lengths, or is None if the chain ends by itself.
+        Parameters
+        ----------
+        start : ndarray of shape (K,)
+            Probabilities of the first state.
+        transmat : ndarray of shape (K, K) or (K, K + 1)
+            As in `transitions`.
+        like : Sequences or LengthDistribution
+            Data with lengths; None if the chain ends by itself.
         """
 
     def size_of(self, data: Sequences) -> float:
-        """Return a number proportional to the occupancies for all sequences of a batch."""
+        """Return a number proportional to the occupancies for all sequences of a batch.
+
+        Parameters
+        ----------
+        data : Sequences
+            A batch.
+        """
         return data.total_weight
 
     def sample_states(

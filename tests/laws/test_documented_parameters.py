@@ -19,10 +19,9 @@ def parameters(value):
     return [p.name for p in found if p.kind in kinds and p.name != "self"]
 
 
-def described(value):
+def described(value, headings=("Parameters",)):
     """Names that have a text, as parameters, or as the attributes of a tuple or dataclass."""
     doc = inspect.getdoc(value) or ""
-    headings = ("Parameters", "Attributes") if inspect.isclass(value) else ("Parameters",)
     for heading in headings:
         for section in re.findall(SECTION.format(heading), doc, re.S):
             for entry in re.split(r"^(?=\S)", section, flags=re.M):
@@ -40,10 +39,21 @@ def callables(path):
     return [(path, thing), *(methods(thing) if inspect.isclass(thing) else [])]
 
 
+def told_once(kind):
+    """Names that notes of a contract describe for all of its methods."""
+    bases = (base for base in kind.__mro__ if "Methods take these" in (base.__doc__ or ""))
+    return {name for base in bases for name in described(base, ("Notes",))}
+
+
 @pytest.mark.parametrize("path", THINGS)
 def test_each_parameter_has_a_text(path):
-    for name, value in callables(path):
-        assert not set(parameters(value)) - set(described(value)), name
+    thing = THINGS[path]
+    if not inspect.isclass(thing):
+        assert not set(parameters(thing)) - set(described(thing))
+        return
+    assert not set(parameters(thing)) - set(described(thing, ("Parameters", "Attributes")))
+    for name, value in methods(thing):
+        assert not set(parameters(value)) - set(described(value)) - told_once(thing), name
 
 
 def test_there_are_parameters():
@@ -67,3 +77,27 @@ def test_a_parameter_without_text_is_found():
         """
 
     assert set(parameters(told)) - set(described(told)) == {"c"}
+
+
+def test_what_a_contract_describes_counts_for_its_methods():
+    class Contract:
+        """Do something.
+
+        Notes
+        -----
+        Methods take these:
+
+        a, b : int
+            Two numbers.
+        """
+
+    class Kept(Contract):
+        """Do it so.
+
+        Notes
+        -----
+        c : int
+            Not of methods.
+        """
+
+    assert told_once(Kept) == {"a", "b"}

@@ -90,6 +90,25 @@ class Solver(Settings, ABC):
         Whether hidden variables are drawn from their posterior instead of averaged over; whether
         iterates never converge, so that no rule ends a fit; whether learning rates are those of the
         solver, not of the estimator's schedule.
+
+    Notes
+    -----
+    Methods take these:
+
+    state : State
+        Model, prior and counters of the fit or stream.
+    data : Batch
+        Observations in the form that the model takes.
+    progress : Progress
+        Of the fit, which each pass changes.
+    plan : Plan
+        What the estimator's parameters ask of a fit.
+    pseudo_statistics : Statistics or None
+        Of the start, which counts for as many observations; None: it counts for none.
+    n_passes : int
+        Passes over the first batch.
+    kind : type
+        Class of a stage.
     """
 
     requires: type | None = None

@@ -166,9 +166,14 @@ class RunningStatistics(Carry):
 
     @classmethod
     def of_model(cls, model: Model, mass: float, lengths: LengthDistribution | None = None) -> Self:
-        """Return the statistics of an initial model that counts for `mass` observations, above 0.
+        """Return the statistics of an initial model that counts for `mass` observations.
 
-        Lengths of sequences are given if the model does not have a distribution of them.
+        Parameters
+        ----------
+        model, mass : Model, float
+            The initial model, and a number above 0.
+        lengths : LengthDistribution, default=None
+            Lengths of sequences, if the model does not have a distribution of them.
         """
         return cls(mass, model.own_statistics(lengths))
 

@@ -71,6 +71,23 @@ class Stage(Settings, ABC):
         Key of `State.carry`.
     requires : type
         Capability of the models in whose streams it takes part, see `models.capabilities`.
+
+    Notes
+    -----
+    Methods take these:
+
+    state, before, after : State
+        The present one; those before and after a step.
+    data, batch : Batch
+        Observations in the form that the model takes.
+    stream : Stream
+        What all steps of a stream share.
+    inner : callable (state, batch, stream, found=None) -> Update
+        The step of the next stage.
+    found : EStep or None
+        Of the batch under the present model; None: it has not been made.
+    n_left_out, is_final : int, bool
+        Rows left out of the data of a start; whether this start will not be made anew.
     """
 
     name: ClassVar[str]

@@ -58,13 +58,24 @@ class Opening(Stage):
         check_count("start_rows", self.rows, least=0)
 
     def n_needed(self, first: FirstRows) -> int:
-        """Return how many rows make the final start, given the `FirstRows` so far."""
+        """Return how many rows make the final start, given the `FirstRows` so far.
+
+        Parameters
+        ----------
+        first : FirstRows
+            Those so far.
+        """
         return min(math.ceil(self.rows * first.size), _MOST_ROWS)
 
     def cut(self, first: FirstRows | None, data: Batch) -> tuple[Batch, Batch | None]:
         """Return the observations of a batch up to the final start, and those after it, if any.
 
         If the first of a stream have no value of a column, rows count from its first value on.
+
+        Parameters
+        ----------
+        first, data : FirstRows, Batch
+            Those before the batch, and the batch.
         """
         n_needed = 0 if first is None else self.n_needed(first)
         if n_needed == 0:
@@ -80,6 +91,15 @@ class Opening(Stage):
         """Return the state after a start from the rows so far.
 
         See `Stream` for the starts; the seed is that of their draws.
+
+        Parameters
+        ----------
+        first : FirstRows
+            These rows.
+        starts : object
+            As in `Stream`.
+        seed : tuple of int
+            Of the draws of the start.
         """
         data, n_needed = first.followed_by(), self.n_needed(first)
         made = starts.started(data, seed, n_needed)

@@ -236,14 +236,25 @@ class SegmentDurations(ABC):
 
     @abstractmethod
     def n_parameters(self, table: Floats) -> int:
-        """Return the number of free parameters of a table, (K, D)."""
+        """Return the number of free parameters.
+
+        Parameters
+        ----------
+        table : ndarray of shape (K, D)
+            Durations of K states.
+        """
 
     def m_step(self, counts: Floats, running: Floats, table: Floats) -> Floats:
         """Return the table (K, D) that maximises expected numbers of segments.
 
-        Counts, (K, D), are those by durations; below 0 counts as 0. `running`, (K,), are how many
-        of these were running when their sequence began. States without segments, and those that
-        last for one row, keep the present table.
+        Parameters
+        ----------
+        counts : ndarray of shape (K, D)
+            Numbers of segments by their durations; below 0 counts as 0.
+        running : ndarray of shape (K,)
+            How many of these were running when their sequence began.
+        table : ndarray of shape (K, D)
+            The present one, which states without segments keep, and those that last for one row.
         """
         if not self.learns:
             return table
@@ -259,7 +270,15 @@ class SegmentDurations(ABC):
         """Return the tables of states with segments."""
 
     def tangents(self, table: Floats, counts: tuple[Floats, Floats]) -> DurationTangents:
-        """Return directions in which a table, (K, D), moves, with counts as in `m_step`."""
+        """Return directions in which tables move.
+
+        Parameters
+        ----------
+        table : ndarray of shape (K, D)
+            The present one.
+        counts : tuple of two ndarrays
+            As `counts` and `running` of `m_step`.
+        """
         kind = self._tangents if self.learns else DurationTangents
         return kind(table, counts)
 

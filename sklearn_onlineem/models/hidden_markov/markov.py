@@ -135,6 +135,15 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     fixed : Fixed, default=None
         Entries that the M-step leaves as they are. None: all are learnt.
 
+    Notes
+    -----
+    Methods take these, and those of `Model`:
+
+    n_steps : int
+        How many rows follow each sequence.
+    end : ndarray
+        What `filtered_end` returns: the distribution of the last state, and of what is left of it.
+
     References
     ----------
     Amid & Warmuth, UAI 2020, section 4.2, with separate occupancies for transitions and emissions.
@@ -354,10 +363,18 @@ class HiddenMarkovModel(RowLikelihoods, Model[Sequences, HiddenMarkovStatistics]
     def chain_statistics(
         self, start: Floats, transitions: Floats, emissions: Statistics, n_segments: float = 0.0
     ) -> HiddenMarkovStatistics:
-        """Return pseudo-statistics: first states (n_states,), transitions, and those of the family.
+        """Return pseudo-statistics.
 
-        Transitions have the shape of the model's. Where states have durations, each has
-        `n_segments`.
+        Parameters
+        ----------
+        start : ndarray of shape (n_states,)
+            First states.
+        transitions : ndarray
+            Transitions, of the shape of the model's.
+        emissions : Statistics
+            The family's.
+        n_segments : float, default=0.0
+            Segments of each state, where these have durations.
         """
         return HiddenMarkovStatistics(start, transitions, emissions)
 

@@ -760,7 +760,13 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         return [(LinearDynamicalStatistics(*parts), log_densities.sum())]
 
     def seeing(self, data: Sequences) -> LinearDynamicalModel:
-        """Return the model with the moments of the states and inputs of data, if it has inputs."""
+        """Return the model with the moments of the states and inputs of data, if it has inputs.
+
+        Parameters
+        ----------
+        data : SequencesWithInputs
+            At least one row.
+        """
         return replace(self, seen=self._seen_in(self.e_step(data)[0])) if self.n_inputs else self
 
     def _seen_in(self, statistics):
@@ -945,7 +951,13 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         return np.add.reduceat(self.row_log_likelihoods(data), data.offsets[:-1])
 
     def row_log_likelihoods(self, data: Sequences) -> Floats:
-        """Return log p(v_t | v_1..t-1), of shape (n_rows,); 0 where nothing is observed."""
+        """Return log p(v_t | v_1..t-1), of shape (n_rows,); 0 where nothing is observed.
+
+        Parameters
+        ----------
+        data : Sequences
+            With n_rows in all.
+        """
         is_long = data.n_rows * self._padded.width**2 > _MOST_UNSHARED
         is_complete = is_long and data.before is None and data.observed is None
         gains = self._shared_gains(data) if is_complete and self._is_plain(data) else None
@@ -962,6 +974,11 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         """Return means (n_rows, k) and covariances (n_rows, k, k) of p(h_t | v_1..t).
 
         Variances that a diffuse start leaves open are infinite, and their covariances NaN.
+
+        Parameters
+        ----------
+        data : Sequences
+            With n_rows in all.
         """
         moments = self._filtered(data, filtered=True)[2:4]
         _check_finite(moments[: 1 if self._starts_diffuse(data) else 2], data.offsets)
@@ -970,7 +987,10 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def filtered_end(self, data: Sequences) -> tuple[Floats, Floats]:
         """Return mean and covariance of the last state of all, given the rows so far.
 
-        They are not finite if an unstable system has overflown.
+        Parameters
+        ----------
+        data : Sequences
+            At least one row. Moments are not finite if an unstable system has overflown.
         """
         last = data if len(data) == 1 else data[-1:]
         if self._starts_diffuse(last):
@@ -983,7 +1003,13 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         return means[-1].copy(), covariances[-1].copy()
 
     def predicted(self, data: Sequences) -> tuple[Floats, Floats]:
-        """Return means (n_rows, d) and covariances (n_rows, d, d) of p(v_t | v_1..t-1)."""
+        """Return means (n_rows, d) and covariances (n_rows, d, d) of p(v_t | v_1..t-1).
+
+        Parameters
+        ----------
+        data : Sequences
+            With n_rows in all.
+        """
         moments = self._filtered(data, predicted=True)[:2]
         if self._starts_diffuse(data):
             return _diffuse.predicted(self, data, *moments)
@@ -1007,8 +1033,16 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     ) -> NormalForecast:
         """Return means and covariances of the rows that follow each sequence.
 
-        Their shapes are (n_sequences, n_steps, d) and (n_sequences, n_steps, d, d). `future` has
-        the inputs of the rows to come, (n_sequences, n_steps, m), if the model has inputs.
+        Their shapes are (n_sequences, n_steps, d) and (n_sequences, n_steps, d, d).
+
+        Parameters
+        ----------
+        data : Sequences
+            With n_sequences.
+        n_steps : int
+            How many rows follow each sequence.
+        future : ndarray of shape (n_sequences, n_steps, m), default=None
+            Inputs of the rows to come; None: the model has none.
         """
         self._check_room(len(data), n_steps)
         lengths = data.lengths + n_steps
@@ -1032,9 +1066,15 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     ) -> NormalForecast:
         """Return means and covariances of the rows of a sequence after those that led to a state.
 
-        The state is the filtered mean (k,) and covariance (k, k) of the last one, or None: a new
-        sequence begins; ValueError if its start is diffuse. If the model has inputs, they are those
-        of the last row, (m,) or None, and of the rows to come, (n_steps, m).
+        Parameters
+        ----------
+        state : tuple (ndarray of shape (k,), ndarray of shape (k, k))
+            Filtered moments of the last state. None: a new sequence begins; ValueError if its start
+            is diffuse.
+        n_steps : int
+            Rows ahead.
+        inputs : tuple (ndarray of shape (m,) or None, ndarray of shape (n_steps, m)), default=None
+            Those of the last row, and of the rows to come. None: the model has none.
         """
         self._check_room(1, n_steps)
         X, offsets = np.full((n_steps, self.n_features), np.nan), np.array([0, n_steps])
@@ -1063,12 +1103,21 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
     def smoothed(self, data: Sequences) -> tuple[Floats, Floats, Floats]:
         """Return means (n_rows, k), covariances and lag-one covariances (n_rows, k, k) given v.
 
-        The lag-one covariance of the first row of a sequence is 0.
+        Parameters
+        ----------
+        data : Sequences
+            With n_rows in all. The lag-one covariance of the first row of a sequence is 0.
         """
         return self._smoothed(data)[:3]
 
     def imputed(self, data: Sequences) -> Floats:
-        """Return the rows (n_rows, d), with expectations given all in place of missing values."""
+        """Return the rows (n_rows, d), with missing values replaced by their expectation given all.
+
+        Parameters
+        ----------
+        data : Sequences
+            With n_rows in all.
+        """
         return self._smoothed(data)[3]
 
     def _filtered(self, data, **wanted):
@@ -1089,7 +1138,13 @@ class LinearDynamicalModel(RowLikelihoods, Model[Sequences, LinearDynamicalStati
         raise _overflow("a row that the smoother goes back from")
 
     def is_determined(self, data: Sequences) -> bool:
-        """Return whether all sequences determine their first states, where these are diffuse."""
+        """Return whether all sequences determine their first states, as far as these are diffuse.
+
+        Parameters
+        ----------
+        data : Sequences
+            Of values, with NaN where they are missing.
+        """
         openings = _diffuse.openings(self, data) if self._starts_diffuse(data) else ()
         return all(opening.is_determined for opening in openings)
 

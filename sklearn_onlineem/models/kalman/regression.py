@@ -67,13 +67,22 @@ class Regression:
         return replace(self.family, floor=np.where(is_fixed, 0.0, floor))
 
     def learns(self, name: str) -> bool:
-        """Return whether all entries of "matrix", "offset" or "covariance" are learnt."""
+        """Return whether all entries of a parameter are learnt.
+
+        Parameters
+        ----------
+        name : str
+            One of "matrix", "offset" and "covariance".
+        """
         return name in self.learnt and (self.fixed is None or not getattr(self.fixed, name).any())
 
     def equations(self, statistics: Moments) -> tuple[Floats, Floats]:
         """Return the matrix and the right side of the normal equations of changes of coefficients.
 
-        The moments of inputs and outputs are those of a single regression.
+        Parameters
+        ----------
+        statistics : Moments
+            Of inputs and outputs, of a single regression.
         """
         return PartialRegression(self, statistics).equations(np.linalg.inv(self.covariance))
 
@@ -93,7 +102,13 @@ class Regression:
         return _only(self.parameters.covariance)
 
     def m_step(self, statistics: Moments) -> Regression:
-        """Return the regressions that maximise the statistics, moments of (x, y)."""
+        """Return the regressions that maximise the statistics.
+
+        Parameters
+        ----------
+        statistics : Moments
+            Moments of (x, y).
+        """
         if not self.learnt:
             return self
         if self.fixed is not None:
@@ -105,7 +120,10 @@ class Regression:
     def mean_form(self, prior: Moments) -> Moments:
         """Return a prior that leads to the posterior's mean, instead of its mode.
 
-        It has pseudo-moments of (x, y). ValueError is raised if entries are fixed.
+        Parameters
+        ----------
+        prior : Moments
+            Pseudo-moments of (x, y). ValueError if entries are fixed.
         """
         if self.fixed is not None:
             raise ValueError(
@@ -115,18 +133,35 @@ class Regression:
         return self.family.mean_form(prior, self.parameters.matrix.shape[2], self.learnt)
 
     def own_statistics(self, inputs: Moments | Floats) -> Moments:
-        """Return the moments of (x, y), given `Moments` of x, or weights (K,) without inputs."""
+        """Return the moments of (x, y).
+
+        Parameters
+        ----------
+        inputs : Moments, or ndarray of shape (K,)
+            Moments of x; weights alone if there are no inputs.
+        """
         family = self.family if self.fixed is None else self.noise_family
         return family.own_statistics(self.parameters, inputs)
 
     def expected_log_density(self, statistics: Moments) -> float:
-        """Return the log density of rows with these moments of (x, y), up to a constant."""
+        """Return the log density of rows of these moments, up to a constant.
+
+        Parameters
+        ----------
+        statistics : Moments
+            Moments of (x, y).
+        """
         return self.noise_family.expected_log_density(self.parameters, statistics)
 
     def kl_divergence(self, other: Regression, inputs: Moments | Floats) -> float:
-        """Return KL(self || other) in nats, of regressions of the same shapes.
+        """Return KL(self || other) in nats.
 
-        Inputs are as in `own_statistics`.
+        Parameters
+        ----------
+        other : Regression
+            As many regressions, of the same shapes.
+        inputs : Moments, or ndarray of shape (K,)
+            As in `own_statistics`.
         """
         if other is self:
             return 0.0
@@ -140,7 +175,17 @@ class Regression:
         return len(part.places[0]) + n_of_blocks(part)
 
     def sample(self, inputs: Floats, rng: Generator, components: Integers | None = None) -> Floats:
-        """Draw y for each row of inputs, (n_rows, q), by its regression, or by the only one."""
+        """Draw y for each row of inputs.
+
+        Parameters
+        ----------
+        inputs : ndarray of shape (n_rows, q)
+            The x of each row.
+        rng : numpy.random.Generator
+            Source of random numbers.
+        components : ndarray of int of shape (n_rows,), default=None
+            The regression of each row; None: there is only one.
+        """
         if components is None:
             components = np.zeros(len(inputs), dtype=np.intp)
         return self.family.sample(self.parameters, components, rng, inputs)
@@ -148,7 +193,12 @@ class Regression:
     def predicted(self, means: Floats, covariances: Floats) -> tuple[Floats, Floats]:
         """Return means (n, p) and covariances (n, p, p) of y, for a single regression.
 
-        Those of x are of shape (n, q) and (n, q, q).
+        Parameters
+        ----------
+        means : ndarray of shape (n, q)
+            Means of x.
+        covariances : ndarray of shape (n, q, q)
+            Covariances of x.
         """
         B = self.matrix
         return means @ B.T + self.offset, B @ covariances @ B.T + self.covariance
@@ -158,8 +208,12 @@ class Regression:
     ) -> Regression:
         """Return the regressions of T y on U x.
 
-        `inputs`, (q, q), are the inverse of U, and `outputs`, (p, p), are T; None is the unit
-        matrix.
+        Parameters
+        ----------
+        inputs : ndarray of shape (q, q), default=None
+            The inverse of U; None: the unit matrix.
+        outputs : ndarray of shape (p, p), default=None
+            T; None: the unit matrix.
         """
         B, c, S = self.parameters.matrix, self.parameters.offset, self.parameters.covariance
         if outputs is not None:

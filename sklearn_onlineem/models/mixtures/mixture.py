@@ -586,7 +586,13 @@ class MixtureChain(Chain[MixtureModel]):
     # ----------------------------------------------------------------------------------- averages
 
     def align_to(self, reference: MixtureModel) -> None:
-        """Number components in averages and draws as in a reference model."""
+        """Number components in averages and draws as in a reference model.
+
+        Parameters
+        ----------
+        reference : MixtureModel
+            With as many components of the same family.
+        """
         self._reference = reference
 
     def _order_of(self, model):
@@ -623,7 +629,10 @@ class MixtureChain(Chain[MixtureModel]):
     def pooled(chains: Sequence[MixtureChain]) -> MixtureModel:
         """Return the model of the average over the sweeps of chains aligned to one model.
 
-        There is one chain at least, and each has averaged at least one sweep in.
+        Parameters
+        ----------
+        chains : list of MixtureChain
+            At least one; each has averaged at least one sweep in.
         """
         share = 1.0 / sum(chain._n_averaged for chain in chains)
         return chains[0]._model_of(combine([(share, chain._sum) for chain in chains]))

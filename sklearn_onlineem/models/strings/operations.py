@@ -49,16 +49,31 @@ class Operations(ABC):
     def spread(self, kinds: ArrayLike) -> Floats:
         """Return the vector with even probabilities within each kind of operation.
 
-        Kinds are match, mismatch, delete, insert and end.
+        Parameters
+        ----------
+        kinds : array-like of shape (5,)
+            Probabilities of match, mismatch, delete, insert and end.
         """
 
     @abstractmethod
     def by_kind(self, vector: Floats) -> Floats:
-        """Return sums over match, mismatch, delete, insert and end, an ndarray of shape (5,)."""
+        """Return sums over match, mismatch, delete, insert and end, an ndarray of shape (5,).
+
+        Parameters
+        ----------
+        vector : ndarray of shape (n_probabilities,)
+            Probabilities of operations and, last, of the end.
+        """
 
     @abstractmethod
     def tables(self, vector: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return p(a -> b), p(a -> nothing), p(nothing -> b) in the shapes of lattice weights."""
+        """Return p(a -> b), p(a -> nothing), p(nothing -> b) in the shapes of lattice weights.
+
+        Parameters
+        ----------
+        vector : ndarray of shape (n_probabilities,)
+            Probabilities of operations and, last, of the end.
+        """
 
     @abstractmethod
     def results(self, n_pairs: int) -> tuple[Floats, Floats]:
@@ -66,25 +81,58 @@ class Operations(ABC):
 
         They are for matches, mismatches, deletions and insertions of each pair, (n_pairs, 4), and
         for all operations of all pairs, (n_probabilities - 1,).
+
+        Parameters
+        ----------
+        n_pairs : int
+            How many pairs of strings there are.
         """
 
     @abstractmethod
     def symbols_of(self, drawn: Integers, rng: Generator) -> tuple[Integers, Integers]:
-        """Return the symbols that operations, by their indices, consume and make; -1 for none."""
+        """Return the symbols that operations consume and make; -1 for none.
+
+        Parameters
+        ----------
+        drawn : ndarray of int
+            Operations, as indices of the vector.
+        rng : numpy.random.Generator
+            Source of random numbers.
+        """
 
     def known(self, symbols: Integers) -> Integers:
-        """Return codes from 0 up that the lattice can look up."""
+        """Return codes that the lattice can look up.
+
+        Parameters
+        ----------
+        symbols : ndarray of int
+            Codes from 0 up.
+        """
         return symbols
 
     def weights(self, vector: Floats, log: bool = False) -> LatticeWeights:
-        """Return `LatticeWeights`, with logarithms for substitutions if `log`."""
+        """Return `LatticeWeights`.
+
+        Parameters
+        ----------
+        vector : ndarray of shape (n_probabilities,)
+            Probabilities of operations and, last, of the end.
+        log : bool, default=False
+            Whether weights of substitutions are logarithms.
+        """
         tables = self.tables(np.maximum(vector, _FLOOR))
         substitutions, deletions, insertions = map(np.log, tables)
         ratios = substitutions - np.add.outer(deletions, insertions)
         return LatticeWeights(ratios if log else np.exp(ratios), deletions, insertions)
 
     def target_weights(self, vector: Floats) -> tuple[Floats, Floats]:
-        """Return log p(an operation makes b), of each b or any, and log p(it is no deletion)."""
+        """Return log p(an operation makes b), of each b or any, and log p(it is no deletion).
+
+        Parameters
+        ----------
+        vector : ndarray of shape (n_probabilities,)
+            Probabilities of operations and, last, of the end.
+        """
         substitutions, deletions, insertions = self.tables(np.maximum(vector, _FLOOR))
         if len(deletions) > 1:
             from_any, to_nothing = substitutions.sum(axis=0), deletions.sum()

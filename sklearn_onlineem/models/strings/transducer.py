@@ -179,7 +179,13 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         return self._log_probabilities(data, best=False)
 
     def best_log_probability(self, data: StringPairs) -> Floats:
-        """Return the log-probability of the best script of each pair, an ndarray of shape (n,)."""
+        """Return the log-probability of the best script of each pair, an ndarray of shape (n,).
+
+        Parameters
+        ----------
+        data : StringPairs
+            Pairs of strings.
+        """
         return self._log_probabilities(data, best=True)
 
     def _log_probabilities(self, data, best):
@@ -206,7 +212,13 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         return weigh
 
     def target_log_probability(self, targets: Strings) -> Floats:
-        """Return log p(y) = log sum_x p(x, y), an ndarray of shape (n_targets,)."""
+        """Return log p(y) = log sum_x p(x, y), an ndarray of shape (n_targets,).
+
+        Parameters
+        ----------
+        targets : Strings
+            The strings y.
+        """
         appears, log_passed = self.operations.target_weights(self.probabilities)
         symbols = self.operations.known(targets.symbols)
         owner = np.repeat(np.arange(len(targets)), targets.lengths)
@@ -223,7 +235,14 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     ) -> Floats:
         """Return log-probabilities of all pairs, an ndarray of shape (n_sources, n_targets).
 
-        If `best`, they are those of the best scripts instead of all.
+        Parameters
+        ----------
+        sources, targets : Strings
+            Each source is paired with each target.
+        best : bool, default=False
+            Whether to take the best script, instead of all.
+        n_threads : int, default=1
+            How many threads share the pairs.
         """
         out = np.empty((len(sources), len(targets)))
         weigh = self._weigher(sources, targets, best, n_threads)

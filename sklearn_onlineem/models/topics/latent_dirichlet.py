@@ -349,8 +349,12 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], Reinitialises, Sam
     ) -> tuple[Floats, Floats]:
         """Draw n documents; return counts (n, n_words) and proportions of topics (n, n_components).
 
-        They have `lengths` tokens, one number or (n,), or those of `like`, or else the mean length,
-        rounded.
+        Parameters
+        ----------
+        n, rng, like
+            As in `Model.sample`.
+        lengths : array-like broadcasting to (n,), default=None
+            Tokens of each document; None: as in `like` or, without it, the mean length, rounded.
         """
         if lengths is None:
             lengths = np.rint(self.length) if like is None else rng.choice(np.rint(like.lengths), n)
