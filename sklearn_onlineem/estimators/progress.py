@@ -114,10 +114,10 @@ def _outlook(estimator, progress, data):
         left, n_passes = remaining_gain(gains), rule.outlook(gains).n_passes
         if left == math.inf:
             return "its last passes do not tell how far the maximum is"
-        return (
-            f"parameters are some {rule.distance(left):.2g} standard errors from the maximum, and"
-            f" {n_passes} more bring them within a tenth of one"
-        )
+        where = f"parameters are some {rule.distance(left):.2g} standard errors from"
+        if n_passes == 0:
+            return f"{where} where they go, but that is not certified to be a maximum yet"
+        return f"{where} the maximum, and {n_passes} more bring them within a tenth of one"
     values = divergences if estimator.stopping == "kl" else gains
     parts = [f"changed the log-likelihood by {gains[-1]:.2g} nats"] if gains else []
     parts += [f"had KL(new || old) = {divergences[-1]:.2g} nats"] if divergences else []

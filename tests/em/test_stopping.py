@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import GaussianMixture, PoissonMixture
 from sklearn_onlineem.em import Batch
+from sklearn_onlineem.em.certificate import Certificate
 from sklearn_onlineem.em.stopping import (
     STOPPING_RULES,
     KLStopping,
@@ -67,6 +68,14 @@ def test_a_fit_that_ends_too_early_says_how_far_it_came(stopping, rng):
         f" {n_passes} more. Raise max_iter or tol."
     )
     assert 0.5 < rate < 1.0
+
+
+def test_a_fit_without_a_certificate_says_so(rng, monkeypatch):
+    monkeypatch.setattr(Certificate, "is_due", lambda certificate: False)
+    X = np.concatenate([rng.standard_normal((99, 2)), rng.standard_normal((99, 2)) + 9.0])
+    told = "standard errors from where they go, but that is not certified to be a maximum yet"
+    with pytest.warns(ConvergenceWarning, match=told):
+        GaussianMixture(2, max_iter=20, random_state=0).fit(X)
 
 
 def test_a_fit_without_a_rate_says_so(rng):
