@@ -272,16 +272,6 @@ def test_huge_counts(scale, solver, rng):
     assert np.isfinite(model.partial_fit(X).alpha_).all()
 
 
-def test_words_never_seen_and_one_word_documents(rng):
-    X = np.hstack([documents(rng), np.zeros((400, 2))])
-    for solver in ("online", "batch", "newton"):
-        model = CompoundDirichlet(solver=solver).fit(X)
-        assert np.isfinite(model.score([[0.0] * 7 + [3.0]]))
-        assert model.alpha_[6:].max() < 0.1
-        single = CompoundDirichlet(solver=solver).fit(np.eye(4)[rng.integers(0, 4, 50)])
-        assert np.isfinite(single.alpha_).all() and np.isfinite(single.score(np.eye(4)))
-
-
 def test_bursty_documents_are_told_apart_where_mean_counts_are_alike(rng):
     """Components of equal proportions, one bursty: a mixture of multinomials is blind to them."""
     y = rng.integers(0, 2, 600)

@@ -13,8 +13,6 @@ from benchmarks.papers._recursive_smoother import (
     RecursiveSmoother,
     Sums,
 )
-from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families import Categorical, Gaussian, Gaussians
 from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import EndState, GivenLength
@@ -84,24 +82,6 @@ def test_statistics_are_those_of_all_paths(kind, decays):
     )
     assert_close(tuple(smoother.statistics()), expected, rtol=1e-11)
     assert_close(log_likelihoods.sum(), truth.log_likelihood, rtol=1e-12)
-
-
-@pytest.mark.parametrize("kind", EMISSIONS)
-def test_sequences_that_end_follow_each_other(kind):
-    """The last one has only begun, so that it says nothing of its moves yet."""
-    rng = np.random.default_rng(1)
-    chain, offsets = chain_of(kind, rng, with_end=True), np.array([0, 7, 8, 20])
-    X = symbols(kind, 21, rng)
-    smoother, log_likelihoods = smoothed(chain, X, 1.0 / np.arange(1, 22), offsets)
-    model, data = model_of(chain), Sequences(Rows(X[:20]), offsets)
-    (evidence, log_likelihood), found = model.e_step(data), smoother.statistics()
-    rows, last = chain.emissions.features(X), smoother.filtered
-    emitted = model.posterior(data).T @ rows[:20] + np.outer(last, rows[20])
-    expected = 3.0 * evidence.start + last, 3.0 * evidence.transitions, emitted
-    assert_close(tuple(found), tuple(part / 21 for part in expected), rtol=1e-11)
-    densities = np.exp(chain.emissions.log_density(rows[20]))
-    ended = log_likelihoods.sum() - np.log(chain.start @ densities)
-    assert_close(ended, 3.0 * log_likelihood, rtol=1e-12)
 
 
 @pytest.mark.parametrize("with_end", [False, True], ids=["endless", "sequences"])

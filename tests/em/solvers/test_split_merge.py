@@ -146,3 +146,18 @@ def test_streams_learn_all_rows(rng):
         mixture.partial_fit(rows)
     rows[:6] += 1000.0
     assert mixture.score(rows) < mixture.partial_fit(rows).score(rows) - 100.0
+
+
+@pytest.mark.parametrize("options", [{}, {"price": 0.01, "n_merges": 2}], ids=["triples", "price"])
+def test_weights_of_rows_are_repeated_rows(options, rng):
+    means = np.array([2.0, 30.0, 90.0])[rng.integers(3, size=300)]
+    many = rng.poisson(means).astype(float), rng.integers(0, 4, 300) * np.where(means == 2.0, 5, 1)
+    few = np.array([2.0, 30.0, 85.0, 95.0]), np.array([30, 40, 20, 20])
+    for X, weight in (many, few):
+        found = steps_from_counts(X, weight.astype(float), **options)
+        expected = steps_from_counts(np.repeat(X, weight), **options)
+        assert len(found) == len(expected) > 0
+        for both in zip(found, expected, strict=True):
+            # Cuts that are the same but for their sides may number halves differently.
+            found, expected = (np.sort([m.weights, m.weights * m.parameters[:, 0]]) for m in both)
+            assert_close(found, expected, rtol=1e-6)

@@ -89,7 +89,7 @@ class GMMHMMAboutNewMeans(hmm.GMMHMM):
         super()._do_mstep({**stats, "c_n": stats["c_n"] - squares})
 
 
-def mixture_pair(rng, kind):
+def mixture_pair(rng, kind, theirs=GMMHMMAboutNewMeans):
     start, transmat, states = chain(rng)
     parts = rng.integers(0, N_MIX, len(states))
     means = 4.0 * rng.standard_normal((N_STATES, N_MIX, N_FEATURES))
@@ -100,7 +100,7 @@ def mixture_pair(rng, kind):
     emissions = {"weights_": rng.dirichlet(np.full(N_MIX, 5.0), N_STATES),
                  "means_": means + rng.standard_normal(means.shape), "covars_": covars}  # fmt: skip
     arguments = {"covariance_type": kind, "n_mix": N_MIX}
-    pair = Pair(GMMHMM, GMMHMMAboutNewMeans, emissions, X, start, transmat, arguments)
+    pair = Pair(GMMHMM, theirs, emissions, X, start, transmat, arguments)
     make = pair.ours
     pair.ours = lambda **more: make(reg_covar=0.0, prior=None, **more)
     return pair
@@ -235,3 +235,14 @@ def test_a_mixture_of_one_gaussian_is_that_gaussian_to_the_bit(kind, rng):
     assert_array_equal(one.means_[:, 0], plain.means_)
     assert one.score(X) == plain.score(X) and one.bic(X) == plain.bic(X)
     assert_array_equal(one.sample(9)[0], plain.sample(9)[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_mixtures_end_where_hmmlearns_as_it_is_stays(kind, rng):
+    pair = mixture_pair(rng, kind, hmm.GMMHMM)
+    ours, theirs = pair.ours(max_iter=1000).fit(pair.X, lengths=LENGTHS), pair.theirs(1)
+    for name in pair.names:
+        setattr(theirs, name, getattr(ours, name).copy())
+    theirs.fit(pair.X, LENGTHS)
+    for name in pair.names:
+        assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-8, atol=1e-8)
