@@ -175,6 +175,8 @@ EditDistance().fit({'teh': 'the'}) ->
     EditDistance: Expected a list of pairs .* got dict & list\(\.\.\.\) of its items\(\)
 # The values of X.
 MultinomialMixture(2).fit(with_value(np.nan)) -> MultinomialMixture & X contains NaN & SimpleImputer
+each(2).fit(np.full((5, 1), np.nan)) for each in (PoissonHMM, CategoricalHMM, MultinomialHMM) ->
+    (Poisson|Categorical|Multinomial)HMM: X has nothing but NaN
 chain().fit(with_value(np.inf)) -> GaussianHMM & X contains infinity
 mixture().fit([['a', 'b'], ['c', 'd']]) -> GaussianMixture & X has strings & 'a' & OrdinalEncoder
 symbols().fit(SYMBOLS).score(np.array([['a'], ['b']])) ->

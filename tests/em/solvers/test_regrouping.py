@@ -95,18 +95,6 @@ def test_a_sample_of_many_rows_is_enough(monkeypatch, rng):
     np.testing.assert_allclose(found, centres[np.lexsort(centres.T)], atol=0.3)
 
 
-@pytest.mark.parametrize("units", [(1.0, 1.0), (2.0**-20, 2.0**20)], ids=str)
-def test_units_of_features_change_no_bit(units, rng):
-    y = rng.integers(4, size=400)
-    X = (
-        rng.standard_normal((400, 2)) + 6.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1]])[y]
-    ) * units
-    start = stuck_start(np.minimum(y, 2), rng)
-    mixture = GaussianMixture(3, solver=FIXED, init=start, random_state=0).fit(X)
-    plain = GaussianMixture(3, solver=FIXED, init=start, random_state=0).fit(X / units)
-    np.testing.assert_array_equal(mixture.means_ / units, plain.means_)
-
-
 def test_a_prior_of_each_component_is_part_of_the_objective(rng):
     """Rows would be explained better by a split that the prior of the components forbids."""
     y = np.arange(300) % 3
