@@ -94,16 +94,20 @@ def test_labels_say_which_topics_documents_may_have(rng):
     assert_array_equal(in_order(stream), [0, 1, 2])
 
 
-def test_averaged_sweeps_are_better_than_the_last(rng):
-    topics = rng.dirichlet(np.full(60, 0.1), 5)
-    X, _ = documents(rng, 300, topics=topics)
-    held_out, _ = documents(rng, 200, topics=topics)
-    for solver in ("gibbs", "stochastic"):
-        last, averaged = (
-            lda(5, solver=solver, max_iter=100, average=n).fit(X).perplexity(held_out)
-            for n in (1, 50)
-        )
-        assert averaged < last
+def test_averaged_sweeps_are_mostly_better_than_the_last(rng):
+    # By chance the last one is better for one corpus in ten or so.
+    gains = []
+    for _ in range(8):
+        topics = rng.dirichlet(np.full(60, 0.1), 5)
+        (X, _), (held_out, _) = (documents(rng, n, topics=topics) for n in (300, 200))
+        for solver in ("gibbs", "stochastic"):
+            last, averaged = (
+                lda(5, solver=solver, max_iter=100, average=n).fit(X).perplexity(held_out)
+                for n in (1, 50)
+            )
+            gains.append(last - averaged)
+    assert np.count_nonzero(np.array(gains) > 0.0) > 8
+    assert np.median(gains) > 0.01
 
 
 def test_the_prior_of_a_long_stream_weighs_less_at_each_step(rng):
