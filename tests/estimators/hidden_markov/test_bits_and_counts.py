@@ -1,10 +1,11 @@
 """Hidden Markov models of bits and counts given inputs and lags: enumeration, peers, streams."""
 
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from cases.enumeration import Enumeration
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from scipy.stats import bernoulli, norm, poisson
@@ -62,28 +63,26 @@ def test_likelihoods_posteriors_and_forecasts_are_those_of_enumeration(
     missing = n - 1 if lags == 0 else 0
     X[missing] = np.nan
 
-    def chance(k, rows, t):
-        """Of rows (..., n + ahead, P), many at once."""
-        if t < lags or np.isnan(rows[..., t - lags : t + 1, :]).any():
-            return 1.0
-        past = [taken(rows[..., t - i, :]) for i in range(1, lags + 1)]
-        z = np.concatenate([*past, np.broadcast_to(u[t], (*rows.shape[:-2], n_inputs))], axis=-1)
-        return given(z @ hmm.coef_[k].T + hmm.intercept_[k]).pmf(rows[..., t, :]).prod(axis=-1)
-
     later = np.array([*product(np.arange(float(n_values)), repeat=ahead * P)])
     rows = np.concatenate([np.tile(X, (len(later), 1, 1)), later.reshape(-1, ahead, P)], axis=1)
-    total, posterior = 0.0, np.zeros((n, K))
-    of_rows = np.zeros(len(later))
-    for path in product(range(K), repeat=n + ahead):
-        steps = [hmm.startprob_[path[0]], *(hmm.transmat_[i, j] for i, j in pairwise(path))]
-        seen = np.prod([chance(k, X, t) for t, k in enumerate(path[:n])])
-        share = np.prod(steps) * seen
-        total += share
-        posterior[np.arange(n), path[:n]] += share
-        of_rows += share * np.prod([chance(path[t], rows, t) for t in range(n, n + ahead)], axis=0)
-    assert hmm.score(X, **inputs) == pytest.approx(np.log(total), abs=1e-9)
-    assert_allclose(hmm.predict_proba(X, **inputs), posterior / total, rtol=1e-9, atol=1e-12)
-    of_rows, new = of_rows / total, rows[:, n:]
+
+    def log_density(k, t):
+        """Of row t in state k, for all rows to come at once."""
+        if t < lags or np.isnan(rows[0, t - lags : t + 1]).any():
+            return np.zeros(len(rows))
+        past = [taken(rows[:, t - i]) for i in range(1, lags + 1)]
+        z = np.concatenate([*past, np.tile(u[t], (len(rows), 1))], axis=1)
+        return given(z @ hmm.coef_[k].T + hmm.intercept_[k]).logpmf(rows[:, t]).sum(axis=1)
+
+    log_densities = np.array([[log_density(k, t) for k in range(K)] for t in range(n + ahead)])
+    seen, *whole = (
+        Enumeration(hmm.model_, one)
+        for one in (log_densities[:n, :, 0], *np.moveaxis(log_densities, 2, 0))
+    )
+    assert hmm.score(X, **inputs) == pytest.approx(seen.log_likelihood, abs=1e-9)
+    assert_allclose(hmm.predict_proba(X, **inputs), seen.posterior(), rtol=1e-9, atol=1e-12)
+    of_rows = np.exp([one.log_likelihood - seen.log_likelihood for one in whole])
+    new = rows[:, n:]
     mean = np.einsum("v,vtp->tp", of_rows, new)
     covariance = np.einsum("v,vtp,vtr->tpr", of_rows, new - mean, new - mean)
     future = {"future_inputs": u[n:]} if n_inputs else {}

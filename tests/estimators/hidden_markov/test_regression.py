@@ -6,6 +6,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from cases.chains import extended
+from cases.enumeration import Enumeration
 from cases.inputs import switching
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal, norm
@@ -34,6 +35,30 @@ def known(rng, lags, n_inputs):
 # ------------------------------------------------------------------------------- by definition
 
 
+def forecast_by_paths(hmm, X, u, ahead, begin):
+    """Moments of the rows to come, over all paths from a row on since which states are unknown."""
+    n, n_lagged = len(X), hmm.lags * P
+    state = hmm.filter(X[:begin], **({"inputs": u[:begin]} if u.size else {}))[-1]
+    mean, second = np.zeros((ahead, P)), np.zeros((ahead, P, P))
+    for path in product(range(K), repeat=1 + n + ahead - begin):
+        share, z = state[path[0]] / K ** (n + ahead - begin), X[:begin][::-1].ravel()[:n_lagged]
+        spread = np.zeros((n_lagged + P, n_lagged + P))
+        for t, (i, j) in enumerate(pairwise(path), start=begin):
+            share *= K * hmm.transmat_[i, j]
+            A, B = np.split(hmm.coef_[j], [n_lagged], axis=1)
+            row = A @ z + B @ u[t] + hmm.intercept_[j]
+            change = np.vstack([np.hstack([A, np.zeros((P, P))]), np.eye(n_lagged, n_lagged + P)])
+            spread = change @ spread @ change.T
+            spread[:P, :P] += hmm.covariances_[j]
+            if t < n and not np.isnan(X[t]).any():
+                row, spread[:P], spread[:, :P] = X[t], 0.0, 0.0
+            if t >= n:
+                mean[t - n] += share * row
+                second[t - n] += share * (spread[:P, :P] + np.outer(row, row))
+            z = np.append(row, z)[:n_lagged]
+    return mean, second - np.einsum("si,sj->sij", mean, mean)
+
+
 @pytest.mark.parametrize(("lags", "n_inputs"), [(0, 2), (1, 0), (2, 1)])
 def test_likelihoods_posteriors_and_forecasts_are_those_of_enumeration(lags, n_inputs, rng):
     n, ahead = 5, 3
@@ -43,47 +68,28 @@ def test_likelihoods_posteriors_and_forecasts_are_those_of_enumeration(lags, n_i
     missing = n - 1 if lags == 0 else 1
     X[missing] = np.nan
 
-    def terms(k, t):
+    def log_density(k, t):
         if t < lags or np.isnan(X[t - lags : t + 1]).any():
             return 0.0
         z = np.concatenate([*(X[t - i] for i in range(1, lags + 1)), u[t]])
         mean = hmm.coef_[k] @ z + hmm.intercept_[k]
         return multivariate_normal.logpdf(X[t], mean, hmm.covariances_[k])
 
-    density = np.exp([[terms(k, t) for k in range(K)] for t in range(n)])
-    total, posterior = 0.0, np.zeros((n, K))
-    for path in product(range(K), repeat=n):
-        steps = [hmm.startprob_[path[0]], *(hmm.transmat_[i, j] for i, j in pairwise(path))]
-        share = np.prod(steps) * np.prod(density[np.arange(n), path])
-        total += share
-        posterior[np.arange(n), path] += share
-    assert hmm.score(X, **given) == pytest.approx(np.log(total), abs=1e-9)
-    assert hmm.score_rows(X, **given).sum() == pytest.approx(np.log(total), abs=1e-9)
-    assert_allclose(hmm.predict_proba(X, **given), posterior / total, rtol=1e-9, atol=1e-12)
+    log_densities = [[log_density(k, t) for k in range(K)] for t in range(n)]
+    expected = Enumeration(hmm.model_, np.array(log_densities))
+    assert hmm.score(X, **given) == pytest.approx(expected.log_likelihood, abs=1e-9)
+    rows = hmm.score_rows(X, **given)
+    assert rows.sum() == pytest.approx(expected.log_likelihood, abs=1e-9)
+    posterior = hmm.predict_proba(X, **given)
+    assert_allclose(posterior, expected.posterior(), rtol=1e-9, atol=1e-12)
 
     future = {"future_inputs": u[n:]} if n_inputs else {}
-    mean, covariance = hmm.forecast(X, ahead, return_cov=True, **given, **future)
-    expected, second, last = np.zeros((ahead, P)), np.zeros((ahead, P, P)), hmm.filter(X, **given)
-    n_lagged = lags * P
-    for path in product(range(K), repeat=ahead + 1):
-        share, z = last[-1, path[0]], np.concatenate([X[n - i] for i in range(1, lags + 1)] or [[]])
-        spread = np.zeros((n_lagged + P, n_lagged + P))
-        for s, (i, j) in enumerate(pairwise(path)):
-            share *= hmm.transmat_[i, j]
-            A, B = np.split(hmm.coef_[j], [n_lagged], axis=1)
-            row = A @ z + B @ u[n + s] + hmm.intercept_[j]
-            change = np.vstack([np.hstack([A, np.zeros((P, P))]), np.eye(n_lagged, n_lagged + P)])
-            spread = change @ spread @ change.T
-            spread[:P, :P] += hmm.covariances_[j]
-            z = np.append(row, z)[:n_lagged]
-            each = share / K ** (ahead - 1 - s)
-            expected[s] += each * row
-            second[s] += each * (spread[:P, :P] + np.outer(row, row))
-    assert_allclose(mean, expected, rtol=1e-9, atol=1e-12)
-    between = np.einsum("si,sj->sij", expected, expected)
-    assert_allclose(covariance, second - between, rtol=1e-9, atol=1e-12)
+    found = hmm.forecast(X, ahead, return_cov=True, **given, **future)
+    for one, moment in zip(found, forecast_by_paths(hmm, X, u, ahead, n), strict=True):
+        assert_allclose(one, moment, rtol=1e-9, atol=1e-12)
     proba = hmm.predict_next_proba(X, 2, **given)
-    assert_allclose(proba[1], last[-1] @ hmm.transmat_ @ hmm.transmat_, rtol=1e-9)
+    expected = posterior[-1] @ hmm.transmat_ @ hmm.transmat_
+    assert_allclose(proba[1], expected, rtol=1e-9)
 
 
 def test_quantiles_of_the_next_row_are_those_of_its_mixture(rng):
@@ -189,27 +195,10 @@ def test_live_filters_go_on_from_streams_that_ended_in_a_gap(response, rng):
 def test_forecasts_where_the_last_lags_are_missing(rng):
     hmm, X, u = known(rng, 2, 1), rng.normal(size=(6, P)), rng.normal(size=(9, 1))
     X[4] = np.nan
-    mean, covariance = hmm.forecast(X, 3, return_cov=True, inputs=u[:6], future_inputs=u[6:])
+    found = hmm.forecast(X, 3, return_cov=True, inputs=u[:6], future_inputs=u[6:])
     # Row 4 is expected, row 5 is known, and the state is that after row 3.
-    expected, second, state = 0.0 * mean, 0.0 * covariance, hmm.filter(X[:4], inputs=u[:4])[-1]
-    for path in product(range(K), repeat=6):
-        share, rows, spread = state[path[0]], list(X[:4]), np.zeros((2 * P, 2 * P))
-        for t, (i, j) in enumerate(pairwise(path), start=4):
-            share *= hmm.transmat_[i, j]
-            row = hmm.coef_[j] @ [*rows[-1], *rows[-2], *u[t]] + hmm.intercept_[j]
-            rows.append(X[t] if t == 5 else row)
-            change = np.vstack([hmm.coef_[j][:, : 2 * P], np.eye(P, 2 * P)])
-            spread = change @ spread @ change.T
-            spread[:P, :P] += hmm.covariances_[j]
-            if t == 5:
-                spread[:P] = spread[:, :P] = 0.0
-            if t > 5:
-                each = share / K ** (8 - t)
-                expected[t - 6] += each * row
-                second[t - 6] += each * (spread[:P, :P] + np.outer(row, row))
-    assert_allclose(mean, expected, rtol=1e-9, atol=1e-12)
-    between = np.einsum("si,sj->sij", expected, expected)
-    assert_allclose(covariance, second - between, rtol=1e-9, atol=1e-12)
+    for one, moment in zip(found, forecast_by_paths(hmm, X, u, 3, 4), strict=True):
+        assert_allclose(one, moment, rtol=1e-9, atol=1e-12)
     X[:5] = np.nan
     with pytest.raises(ValueError, match="sequence 0 never has 2 observed rows"):
         hmm.forecast(X, inputs=u[:6], future_inputs=u[6:7])
@@ -247,9 +236,3 @@ def test_forecasts_with_lags_and_durations_are_those_of_the_extended_chain(left_
     assert_allclose(found.covariance, expected.covariance, rtol=1e-9, atol=1e-10)
     shares = expected.probabilities @ np.eye(3)[states]
     assert_allclose(found.probabilities, shares, rtol=1e-9, atol=1e-10)
-
-
-# ------------------------------------------------------------------------------------ all around
-
-
-# ------------------------------------------------------------------------------------- refusals
