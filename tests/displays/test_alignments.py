@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases.transducers import Scripts, scripts
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sklearn_onlineem import EditDistance, EditDistanceClassifier
@@ -15,41 +16,15 @@ def edit(request):
     return EditDistance(request.param, max_iter=3, tol=0.0).fit(PAIRS)
 
 
-def paths(n, m):
-    """All paths of a lattice from (0, 0) to (n, m), as lists of nodes."""
-    if n == m == 0:
-        return [[(0, 0)]]
-    before = [(n - i, m - j) for i, j in ((1, 1), (1, 0), (0, 1)) if n >= i and m >= j]
-    return [[*path, (n, m)] for node in before for path in paths(*node)]
-
-
-def probability(edit, path, x, y):
-    """That of a script, but for its end."""
-    operations, S = edit.operations_, len(edit.symbols_) + 1
-    tables = None
-    if edit.parametrization == "full":
-        names = ("substitution", "deletion", "insertion")
-        tables = [getattr(edit, f"{name}_probabilities_") for name in names]
-    product = 1.0
-    for (i, j), (di, dj) in zip(path, np.diff(path, axis=0), strict=False):
-        a = edit.symbols_.index(x[i]) if di else None
-        b = edit.symbols_.index(y[j]) if dj else None
-        if tables is not None:
-            product *= tables[2][b] if a is None else tables[1][a] if b is None else tables[0][a, b]
-        elif a is None or b is None:
-            product *= operations["insert" if a is None else "delete"] / S
-        else:
-            product *= operations["match"] / S if a == b else operations["mismatch"] / (S * (S - 1))
-    return product
-
-
 def test_heat_is_the_share_of_scripts_through_a_node(edit):
     x, y = "abaa", "bab"
     expected = np.zeros((5, 4))
-    for path in paths(4, 3):
-        weight = probability(edit, path, x, y)
-        for node in path:
-            expected[node] += weight
+    codes = ([edit.symbols_.index(symbol) for symbol in word] for word in (x, y))
+    weights = np.exp(Scripts(edit.model_, *codes).log_probabilities)
+    for script, weight in zip(scripts(x, y), weights, strict=True):
+        steps = [(a is not None, b is not None) for a, b in script]
+        nodes = np.cumsum([(0, 0), *steps], axis=0)
+        expected[tuple(nodes.T)] += weight
     display = AlignmentDisplay.from_estimator(edit, x, y)
     assert_allclose(display.im_.get_array(), expected / expected[0, 0], rtol=1e-6)
     assert_allclose(display.posterior[[0, -1], [0, -1]], 1.0)

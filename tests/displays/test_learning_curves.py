@@ -16,12 +16,16 @@ def counts(rng):
     return rng.poisson(rng.choice([2.0, 20.0], size=(600, 1)))
 
 
-@pytest.fixture
-def stream(counts):
-    mixture = PoissonMixture(2, solver=AT_ONCE, random_state=0)
+def streamed(counts, solver):
+    mixture = PoissonMixture(2, solver=solver, random_state=0)
     for batch in np.array_split(counts, 12):
         mixture.partial_fit(batch)
     return mixture
+
+
+@pytest.fixture
+def stream(counts):
+    return streamed(counts, AT_ONCE)
 
 
 @pytest.fixture
@@ -29,32 +33,19 @@ def batch(counts):
     return PoissonMixture(2, solver="batch", tol=0.0, max_iter=4, random_state=0).fit(counts)
 
 
-def test_lines_are_the_history(stream):
+@pytest.mark.parametrize(("solver", "n_of_start"), [(AT_ONCE, 1), ("auto", 100 * 2 // 50)])
+def test_lines_are_the_history_and_steps_of_the_start_are_marked(solver, n_of_start, counts):
+    stream = streamed(counts, solver)
     display = LearningCurveDisplay.from_estimator(stream)
     assert len(display.ax_) == 3 and not display.raw_lines_
-    steps = stream.history_
+    steps, gap = stream.history_, np.full(n_of_start, np.nan)
     for panel in ("log_likelihood", "eta", "kl_divergence"):
         line = display.lines_[panel, "PoissonMixture"]
         assert_array_equal(line.get_xdata(), [step.n_rows for step in steps])
-        # The step that begins the stream is marked apart.
-        expected = [np.nan, *(getattr(step, panel) for step in steps[1:])]
-        assert_array_equal(line.get_ydata(), expected)
-    mark = display.marks_["PoissonMixture"].get_ydata()
-    assert mark[0] == steps[0].log_likelihood and np.isnan(mark[1:]).all()
-
-
-def test_steps_of_the_start_are_marked(counts):
-    mixture = PoissonMixture(2, random_state=0)
-    for batch in np.array_split(counts, 12):
-        mixture.partial_fit(batch)
-    display, steps = LearningCurveDisplay.from_estimator(mixture), mixture.history_
-    n_of_start = 100 * 2 // 50
-    for panel in ("log_likelihood", "eta", "kl_divergence"):
-        values = display.lines_[panel, "PoissonMixture"].get_ydata()
-        assert np.isnan(values[:n_of_start]).all()
-        assert_array_equal(values[n_of_start:], [getattr(s, panel) for s in steps[n_of_start:]])
+        later = [getattr(step, panel) for step in steps[n_of_start:]]
+        assert_array_equal(line.get_ydata(), [*gap, *later])
     marks = display.marks_["PoissonMixture"].get_ydata()
-    assert_array_equal(marks[:n_of_start], [s.log_likelihood for s in steps[:n_of_start]])
+    assert_array_equal(marks[:n_of_start], [step.log_likelihood for step in steps[:n_of_start]])
     assert np.isnan(marks[n_of_start:]).all()
 
 

@@ -6,9 +6,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from cases.ellipses import assert_holds
 from cases.estimator_cases import covariance_matrices
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from scipy import sparse, stats
+from scipy import sparse
 from sklearn import mixture as rival
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -33,22 +34,11 @@ from sklearn_onlineem.families import Categorical
 
 IRIS = load_iris()
 SHAPES = ["full", "tied", "diag", "spherical"]
-CIRCLE = np.array([[np.cos(t), np.sin(t)] for t in np.linspace(0.0, 6.0, 13)])
 
 
 def named(value):
     """A name that is the same in each process."""
     return getattr(value, "__name__", str(value)[:60])
-
-
-def boundary(ellipse):
-    """Points on it, in the data's coordinates."""
-    return ellipse.get_patch_transform().transform(CIRCLE)
-
-
-def squared_distances(points, mean, covariance):
-    deviations = points - mean
-    return np.einsum("ni,ij,nj->n", deviations, np.linalg.inv(covariance), deviations)
 
 
 def fitted(kind="full", n_components=3, X=IRIS.data):
@@ -68,9 +58,7 @@ def test_ellipses_are_where_squared_distances_are_the_quantile_of_their_mass(kin
     centres = (mixture.means_ - origin) @ V
     for k, covariance in enumerate(covariance_matrices(mixture)):
         for j, mass in enumerate(masses):
-            found = boundary(display.ellipses_[k, j])
-            distances = squared_distances(found, centres[k], V.T @ covariance @ V)
-            np.testing.assert_allclose(distances, stats.chi2.ppf(mass, 2), rtol=1e-9)
+            assert_holds(display.ellipses_[k, j], mass, centres[k], V.T @ covariance @ V)
 
 
 PLANAR = [GaussianMixture(1), StudentTMixture(1, degrees_of_freedom=2.0), LaplaceMixture(1)]
@@ -122,9 +110,7 @@ def test_scikit_learns_mixtures_have_the_same_picture(kind):
     theirs = rival.GaussianMixture(3, covariance_type=kind, random_state=0).fit(IRIS.data)
     ours = MixtureDisplay.from_estimator(theirs, IRIS.data, features=[1, 2], masses=0.9)
     for k, covariance in enumerate(covariance_matrices(theirs)):
-        moments = theirs.means_[k, 1:3], covariance[1:3, 1:3]
-        distances = squared_distances(boundary(ours.ellipses_[k, 0]), *moments)
-        np.testing.assert_allclose(distances, stats.chi2.ppf(0.9, 2), rtol=1e-9)
+        assert_holds(ours.ellipses_[k, 0], 0.9, theirs.means_[k, 1:3], covariance[1:3, 1:3])
 
 
 def test_opacity_grows_with_weights_and_those_of_weight_0_are_not_seen():
@@ -209,7 +195,7 @@ SINGLE = [
 
 
 @pytest.mark.parametrize(("estimator", "draw"), SINGLE, ids=named)
-def test_the_line_of_the_mixture_is_its_density_and_the_sum_of_its_components(estimator, draw):
+def test_lines_are_densities_of_components_and_histograms_those_of_the_rows(estimator, draw):
     X = draw(np.random.default_rng(0))
     estimator.set_params(random_state=0).fit(X)
     display = MixtureDisplay.from_estimator(estimator, X)
@@ -218,20 +204,12 @@ def test_the_line_of_the_mixture_is_its_density_and_the_sum_of_its_components(es
     np.testing.assert_allclose(total, np.exp(log_density), rtol=1e-7)
     parts = np.array([line.get_ydata() for line in display.curves_[0]])
     np.testing.assert_allclose(parts.sum(axis=0), total, rtol=1e-12)
-
-
-@pytest.mark.parametrize(("estimator", "draw"), SINGLE, ids=named)
-def test_the_histogram_is_the_density_of_the_rows(estimator, draw):
-    X = draw(np.random.default_rng(0))
-    estimator.set_params(random_state=0).fit(X)
-    display = MixtureDisplay.from_estimator(estimator, X)
-    panel = display.panels[0]
-    bins = itertools.pairwise(panel.edges)
-    inside = [((low <= X) & (X < high)).mean() for low, high in bins]
-    heights = np.array([bar.get_height() for bar in display.bars_[0]])
+    edges = display.panels[0].edges
+    inside = [((low <= X) & (X < high)).mean() for low, high in itertools.pairwise(edges)]
+    areas = np.diff(edges) * [bar.get_height() for bar in display.bars_[0]]
     # The last bin has both ends.
-    np.testing.assert_allclose((heights * np.diff(panel.edges))[:-1], inside[:-1], atol=1e-12)
-    assert heights @ np.diff(panel.edges) > 0.98
+    np.testing.assert_allclose(areas[:-1], inside[:-1], atol=1e-12)
+    assert areas.sum() > 0.98
 
 
 def test_wide_counts_are_binned():
