@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from cases.comparing import assert_identical
 from sklearn_onlineem.em import Batch
 from sklearn_onlineem.em.stages.base import Stream
 
@@ -16,6 +17,11 @@ MODES = [
 all_modes = pytest.mark.parametrize(
     "mode", MODES, ids=lambda m: f"{m['mode']}-{m.get('combine', '')}"
 )
+
+
+def assert_same_fit(found, expected):
+    """Learners have ended with the same bits."""
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
 
 
 def batch_pass(estimator, data):

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS, document_clusters
-from cases.shards import MODES, all_modes
+from cases.shards import MODES, all_modes, assert_same_fit
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -119,17 +119,23 @@ def _rows(X, i, n):
     return np.array_split(X, n)[i]
 
 
+def assert_same_bits(client, estimator, X, *forms, **arguments):
+    """A cluster learns from each form of the data what this process does."""
+    expected = DistributedEM(estimator, **arguments).fit(X)
+    for data in forms:
+        found = DistributedEM(estimator, **arguments).fit(data, client=client)
+        assert_same_fit(found, expected)
+        assert found.history_[-1][1:5] == expected.history_[-1][1:5]
+    return found
+
+
 # ------------------------------------------------------------------------------------ the same bits
 
 
 @all_modes
 def test_a_cluster_gives_the_same_bits_as_this_process(mode, client, X):
-    expected = DistributedEM(mixture(), **mode).fit(X)
-    for shards in (X, shards_of(X), client.compute(shards_of(X))):
-        found = DistributedEM(mixture(), **mode).fit(shards, client=client)
-        assert_identical(found.estimator_.model_, expected.estimator_.model_)
-        assert found.history_[-1][1:5] == expected.history_[-1][1:5]
-    found.estimator_.partial_fit(X)
+    forms = X, shards_of(X), client.compute(shards_of(X))
+    assert_same_bits(client, mixture(), X, *forms, **mode).estimator_.partial_fit(X)
 
 
 @all_modes
@@ -139,27 +145,21 @@ def test_a_cluster_draws_as_this_process_does(mode, client, documents):
         stochastic = {"solver": "stochastic", "max_iter": 4, "random_state": 0}
         estimators += [clone(one).set_params(**stochastic) for one in (topics(), PoissonMixture(3))]
     for estimator in estimators:
-        expected = DistributedEM(estimator, **mode).fit(documents)
-        for shards in (documents, shards_of(documents)):
-            found = DistributedEM(estimator, **mode).fit(shards, client=client)
-            assert_identical(found.estimator_.model_, expected.estimator_.model_)
+        forms = documents, shards_of(documents)
+        assert_same_bits(client, estimator, documents, *forms, **mode)
 
 
 @pytest.mark.parametrize(
     "seconds", [np.int8(100), np.float16(100), 10**400], ids=["int8", "float16", "huge"]
 )
 def test_any_number_is_a_timeout(seconds, client, X):
-    expected = DistributedEM(mixture()).fit(X)
-    found = DistributedEM(mixture(), worker_timeout=seconds).fit(X, client=client)
-    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+    assert_same_bits(client, mixture(), X, X, worker_timeout=seconds)
 
 
 @pytest.mark.parametrize("pack_size", [1, 2, 4])
 def test_packs_of_any_size_give_the_same_bits(pack_size, client, X, monkeypatch):
     monkeypatch.setattr(DaskExecutor, "_pack_size", lambda self, seconds: pack_size)
-    expected = DistributedEM(mixture(), n_shards=9).fit(X)
-    found = DistributedEM(mixture(), n_shards=9).fit(X, client=client)
-    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+    assert_same_bits(client, mixture(), X, X, n_shards=9)
 
 
 def test_dask_arrays_are_shards_already(client, X):
@@ -225,29 +225,22 @@ def test_chunks_of_unknown_size_and_empty_ones(client, X):
     assert np.isnan(chosen.shape[0])
     found = DistributedEM(mixture()).fit(chosen, client=client)
     parts = [dask.delayed(part) for part in (X[600:1000], *np.split(X[1000:], 6))]
-    expected = DistributedEM(mixture()).fit(parts, client=client)
-    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+    assert_same_fit(found, DistributedEM(mixture()).fit(parts, client=client))
 
 
 def test_sequences_are_never_cut(client, rng):
     sequences = [rng.standard_normal((length, 2)) for length in rng.integers(3, 20, 40)]
     hmm = GaussianHMM(2, random_state=0, max_iter=3, tol=0.0)
-    expected = DistributedEM(hmm, n_shards=4).fit(sequences).estimator_.model_
-    found = DistributedEM(hmm, n_shards=4).fit(sequences, client=client)
-    assert_identical(found.estimator_.model_, expected)
+    assert_same_bits(client, hmm, sequences, sequences, n_shards=4)
 
 
 def test_arrays_of_sequences_are_cut_between_sequences(client, rng):
     X = rng.standard_normal((40, 8, 2)) + [0.0, 5.0]
     hmm = GaussianHMM(2, random_state=0, max_iter=3, tol=0.0)
-    expected = DistributedEM(hmm, n_shards=4).fit(X).estimator_.model_
-    for chunks in ((10, 8, 2), (10, 4, 1)):
-        found = DistributedEM(hmm).fit(da.from_array(X, chunks=chunks), client=client)
-        assert_identical(found.estimator_.model_, expected)
-    expected = DistributedEM(hmm).fit(X[0]).estimator_
-    found = DistributedEM(hmm).fit(da.from_array(X[0], chunks=(3, 1)), client=client).estimator_
-    assert_identical(found.model_, expected.model_)
-    assert found.n_samples_seen_ == 1
+    arrays = (da.from_array(X, chunks=chunks) for chunks in ((10, 8, 2), (10, 4, 1)))
+    assert_same_bits(client, hmm, X, *arrays, n_shards=4)
+    found = assert_same_bits(client, hmm, X[0], da.from_array(X[0], chunks=(3, 1)))
+    assert found.estimator_.n_samples_seen_ == 1
 
 
 # ------------------------------------------------------------------------------------------ faults
@@ -302,17 +295,14 @@ def test_a_killed_worker_changes_no_bit(make, mode, are_local, X, documents):
         action = partial(os.kill, pid, signal.SIGKILL)
         found = fit_with(action, client, shards, mode, make=make, max_iter=15)
         assert pid not in client.run(os.getpid, on_error="ignore").values()
-    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+    assert_same_fit(found, expected)
 
 
 @pytest.mark.slow
 def test_a_worker_that_is_dead_before_shards_are_sent_changes_no_bit(X):
-    expected = DistributedEM(mixture()).fit(X)
     with cluster() as client:
         os.kill(process_of(client), signal.SIGKILL)
-        for _ in range(2):
-            found = DistributedEM(mixture()).fit(X, client=client)
-            assert_identical(found.estimator_.model_, expected.estimator_.model_)
+        assert_same_bits(client, mixture(), X, X, X)
 
 
 @pytest.mark.slow
@@ -324,14 +314,13 @@ def test_workers_that_die_at_any_moment_change_no_bit(are_local, n_killed, delay
 
     Each has a cluster of its own: Dask does not start workers for ever that are killed.
     """
-    expected = DistributedEM(mixture()).fit(X).estimator_.model_
+    expected = DistributedEM(mixture()).fit(X)
     with cluster() as client:
         for pid in list(client.run(os.getpid).values())[:n_killed]:
             threading.Timer(delay, os.kill, (pid, signal.SIGKILL)).start()
         for _ in range(2):
             shards = X if are_local else shards_of(X)
-            found = DistributedEM(mixture()).fit(shards, client=client)
-            assert_identical(found.estimator_.model_, expected)
+            assert_same_fit(DistributedEM(mixture()).fit(shards, client=client), expected)
 
 
 def test_a_stopped_worker_changes_no_bit(client, X):
@@ -342,8 +331,7 @@ def test_a_stopped_worker_changes_no_bit(client, X):
         os.kill(pid, signal.SIGSTOP)
         threading.Timer(2.0, os.kill, (pid, signal.SIGCONT)).start()
 
-    found = fit_with(pause, client, shards_of(X), max_iter=15)
-    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+    assert_same_fit(fit_with(pause, client, shards_of(X), max_iter=15), expected)
 
 
 @pytest.mark.slow
@@ -361,7 +349,7 @@ def test_a_worker_that_stays_stopped_is_given_up(X):
         found = fit_with(stop, client, shards_of(X), max_iter=15)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+    assert_same_fit(found, expected)
 
 
 @pytest.mark.slow
@@ -385,9 +373,7 @@ def test_a_worker_that_is_frozen_for_ever_is_a_named_error_in_time(when, X):
             DistributedEM(mixture(), **patience).fit(X, client=client)
         assert time.monotonic() - start < 120.0
         send(signal.SIGKILL)
-        expected = DistributedEM(mixture()).fit(X)
-        found = DistributedEM(mixture()).fit(X, client=client)
-        assert_identical(found.estimator_.model_, expected.estimator_.model_)
+        assert_same_bits(client, mixture(), X, X)
 
 
 def test_workers_are_silent_by_the_clock_of_who_listens(monkeypatch):
@@ -406,7 +392,7 @@ def test_scaling_changes_no_bit(n_workers, X):
     expected = DistributedEM(mixture(max_iter=15)).fit(X)
     with cluster() as client:
         found = fit_with(lambda: client.cluster.scale(n_workers), client, shards_of(X), max_iter=15)
-    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+    assert_same_fit(found, expected)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS
-from cases.shards import all_modes
+from cases.shards import all_modes, assert_same_fit
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem import (
@@ -88,10 +88,6 @@ def mixture(**arguments):
     return GaussianMixture(3, random_state=0, **arguments)
 
 
-def assert_same_fit(learner, expected):
-    assert_identical(learner.estimator_.model_, expected.estimator_.model_)
-
-
 def assert_nothing_is_kept(spark):
     assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
 
@@ -143,35 +139,29 @@ def test_columns_are_labels_weights_targets_and_features(spark, X, rng):
 def test_rows_are_sequences_texts_and_pairs(spark, X, rng):
     lengths = rng.integers(3, 9, 30)
     sequences = [rng.standard_normal((length, 2)) for length in lengths]
-    hmm = GaussianHMM(2, random_state=0, max_iter=2, tol=0.0)
-    table = pd.DataFrame({"x": [sequence.tolist() for sequence in sequences]})
-    expected = DistributedEM(hmm, n_shards=3).fit(sequences)
-    assert_same_fit(DistributedEM(hmm).fit(framed(spark, table)), expected)
-    table = pd.DataFrame({"x": [sequence[:, 0].tolist() for sequence in sequences]})
-    expected = DistributedEM(hmm, n_shards=3).fit([sequence[:, :1] for sequence in sequences])
-    assert_same_fit(DistributedEM(hmm).fit(framed(spark, table)), expected)
-    inputs = [rng.standard_normal((length, 1)) for length in lengths]
-    table["u"] = [values.tolist() for values in inputs]
-    regression = RegressionHMM(2, random_state=0, max_iter=2)
-    expected = DistributedEM(regression, n_shards=3).fit(
-        [sequence[:, :1] for sequence in sequences], inputs=inputs
-    )
-    assert_same_fit(DistributedEM(regression).fit(framed(spark, table), inputs="u"), expected)
+    columns = [sequence[:, :1] for sequence in sequences]
     texts = ["".join(rng.choice(list("abc"), length)) for length in lengths]
-    symbols = CategoricalHMM(2, random_state=0, max_iter=2)
-    expected = DistributedEM(symbols, n_shards=3).fit(texts)
-    for column in (texts, list(map(list, texts))):
-        found = DistributedEM(symbols).fit(framed(spark, pd.DataFrame({"x": column})))
-        assert_same_fit(found, expected)
     pairs = list(zip(texts, texts[1:] + texts[:1], strict=True))
-    distance = EditDistance(random_state=0, max_iter=2)
-    expected = DistributedEM(distance, n_shards=3).fit(pairs)
-    found = DistributedEM(distance).fit(framed(spark, pd.DataFrame(pairs, columns=["a", "b"])))
+    quick = {"random_state": 0, "max_iter": 2, "tol": 0.0}
+    hmm, symbols = GaussianHMM(2, **quick), CategoricalHMM(2, **quick)
+    for estimator, data, table in (
+        (hmm, sequences, {"x": [sequence.tolist() for sequence in sequences]}),
+        (hmm, columns, {"x": [column.ravel().tolist() for column in columns]}),
+        (symbols, texts, {"x": texts}),
+        (symbols, texts, {"x": list(map(list, texts))}),
+        (EditDistance(**quick), pairs, dict(zip("ab", zip(*pairs, strict=True), strict=True))),
+        (mixture(), X, {"features": X.tolist()}),
+    ):
+        expected = DistributedEM(estimator, n_shards=3).fit(data)
+        found = DistributedEM(estimator).fit(framed(spark, pd.DataFrame(table)))
+        assert_same_fit(found, expected)
+    inputs = [rng.standard_normal((length, 1)) for length in lengths]
+    table = {name: [part.ravel().tolist() for part in parts]
+             for name, parts in (("x", columns), ("u", inputs))}  # fmt: skip
+    regression = RegressionHMM(2, **quick)
+    expected = DistributedEM(regression, n_shards=3).fit(columns, inputs=inputs)
+    found = DistributedEM(regression).fit(framed(spark, pd.DataFrame(table)), inputs="u")
     assert_same_fit(found, expected)
-    vectors = framed(spark, pd.DataFrame({"features": X.tolist()}))
-    assert_same_fit(
-        DistributedEM(mixture()).fit(vectors), DistributedEM(mixture(), n_shards=3).fit(X)
-    )
 
 
 def test_partitions_without_rows_are_left_out(frame, X):
