@@ -1,7 +1,5 @@
 """Graphs of ONNX answer as the estimators do, and what has no graph says so."""
 
-import subprocess
-import sys
 from datetime import date
 from importlib.util import find_spec
 
@@ -25,7 +23,7 @@ from sklearn_onlineem import (
 )
 
 HAS_ONNX = all(map(find_spec, ("skl2onnx", "onnxruntime")))
-needs_onnx = pytest.mark.skipif(not HAS_ONNX, reason="skl2onnx or onnxruntime is not installed")
+pytestmark = pytest.mark.skipif(not HAS_ONNX, reason="skl2onnx or onnxruntime is not installed")
 if HAS_ONNX:
     import onnxruntime
     from skl2onnx import to_onnx
@@ -75,7 +73,6 @@ def check(estimator, X):
             assert_allclose(values, wanted[name], rtol=tolerance, atol=tolerance, err_msg=name)
 
 
-@needs_onnx
 @pytest.mark.parametrize("case", CASES, ids=repr)
 def test_graphs_answer_as_the_estimators_do(case, rng):
     X, _ = case.data(rng)
@@ -91,7 +88,6 @@ def test_graphs_answer_as_the_estimators_do(case, rng):
         check(estimator, X)
 
 
-@needs_onnx
 def test_columns_of_several_families(rng):
     X = np.column_stack(
         [rng.normal(size=(200, 2)), rng.poisson(3.0, 200), rng.integers(3, size=200)]
@@ -100,7 +96,6 @@ def test_columns_of_several_families(rng):
     check(Mixture(2, family=family, random_state=0).fit(X), X)
 
 
-@needs_onnx
 def test_rows_far_from_the_origin_lose_no_digits(rng):
     # In single precision the squares of these rows have no digit of their deviations.
     means = np.array([[3e5, 1e4], [3e5 + 8.0, 1e4]])
@@ -111,7 +106,6 @@ def test_rows_far_from_the_origin_lose_no_digits(rng):
     check(PoissonMixture.from_parameters(**rates), np.array([[1e4], [0.0], [1e9], [0.5]]))
 
 
-@needs_onnx
 def test_impossible_and_unobserved_rows():
     gap = np.full(3, np.nan)
     words = [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]]
@@ -136,7 +130,6 @@ def test_impossible_and_unobserved_rows():
     check(codes, np.array([[0.0], [2.0], [np.nan]]))
 
 
-@needs_onnx
 @pytest.mark.parametrize("dtype", TOLERANCES)
 def test_what_the_model_cannot_say_is_nan(dtype):
     codes = CategoricalMixture.from_parameters(weights=[0.5, 0.5], probabilities=[[[0.5, 0.5]] * 2])
@@ -157,7 +150,6 @@ def test_what_the_model_cannot_say_is_nan(dtype):
         assert np.isnan(found["probabilities"][1:]).all()
 
 
-@needs_onnx
 def test_texts_are_numbered_in_a_pipeline():
     X = np.array([["red", "yes"], ["red", "yes"], ["blue", "no"], ["green", "no"]], dtype=object)
     mixture = CategoricalMixture(2, random_state=0)
@@ -170,7 +162,6 @@ def test_texts_are_numbered_in_a_pipeline():
             answers(mixture.fit(rows), rows)
 
 
-@needs_onnx
 @pytest.mark.parametrize("classes", [[1, 5, 9], ["a", "bb", "c"], [1.0, 4.0, 9.0]], ids=str)
 def test_labels_are_those_that_were_learnt(classes, rng):
     X = rng.normal(size=(90, 2)) + 6.0 * np.eye(3)[np.arange(90) % 3, :2]
@@ -180,7 +171,6 @@ def test_labels_are_those_that_were_learnt(classes, rng):
     assert found[-1] == ("" if isinstance(classes[0], str) else -1)
 
 
-@needs_onnx
 def test_what_has_no_graph_is_refused_by_name(rng):
     X = rng.normal(size=(700, 2))
     with pytest.raises(NotFittedError, match="GaussianMixture"):
@@ -203,15 +193,3 @@ def test_what_has_no_graph_is_refused_by_name(rng):
         NotImplementedError, match="no graph of GaussianMixture with several models"
     ):
         to_onnx(several, X)
-
-
-def test_the_package_imports_no_onnx_and_says_what_its_adapter_needs():
-    code = (
-        "import sys; sys.modules['onnx'] = sys.modules['skl2onnx'] = None\n"
-        "from sklearn_onlineem import *\n"
-        "print('without')\n"
-        "import sklearn_onlineem.interop.onnx"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.split() == ["without"]
-    assert "ImportError: sklearn_onlineem.interop.onnx needs skl2onnx: pip" in done.stderr

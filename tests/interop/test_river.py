@@ -2,8 +2,6 @@
 
 import pickle
 import re
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,7 +24,7 @@ from sklearn_onlineem import (
 )
 
 HAS_RIVER = find_spec("river") is not None
-needs_river = pytest.mark.skipif(not HAS_RIVER, reason="river is not installed")
+pytestmark = pytest.mark.skipif(not HAS_RIVER, reason="river is not installed")
 if HAS_RIVER:
     from river import checks, datasets, evaluate, metrics, preprocessing
 
@@ -64,7 +62,6 @@ def yielded():
         ]
 
 
-@needs_river
 @pytest.mark.parametrize("kind, check", yielded())
 def test_rivers_checks(kind, check):
     model = kind(mixture())
@@ -76,7 +73,6 @@ def test_rivers_checks(kind, check):
         check(model)
 
 
-@needs_river
 def test_rivers_checks_are_many_and_few_are_left_out():
     names = {check.values[1].__name__ for check in yielded()}
     assert {"check_roc_auc", "check_bounded_memory_growth", "check_pickling"} <= names
@@ -89,7 +85,6 @@ def rows(rng):
     return 6.0 * rng.integers(2, size=(400, 1)) + rng.normal(size=(400, 2))
 
 
-@needs_river
 def test_it_learns_and_answers_as_its_estimator(rows):
     model, ours = RiverClusterer(mixture()), mixture()
     x = {"b": rows[0, 1], "a": rows[0, 0]}
@@ -114,7 +109,6 @@ def test_it_learns_and_answers_as_its_estimator(rows):
     assert fresh.keys is None and not hasattr(fresh.estimator, "model_")
 
 
-@needs_river
 def test_weights(rows):
     model, ours = RiverClusterer(mixture()), mixture()
     for number, (a, b) in enumerate(rows.tolist()):
@@ -124,7 +118,6 @@ def test_weights(rows):
     assert_array_equal(model.learner.means_, ours.means_)
 
 
-@needs_river
 def test_keys_are_columns(rows):
     model = RiverClusterer(MultinomialMixture(2, random_state=0))
     rows = np.abs(rows)
@@ -154,7 +147,6 @@ def test_keys_are_columns(rows):
     assert_array_equal(model.learner.means_, before)
 
 
-@needs_river
 def test_missing_keys_are_integrated_out(rows):
     model, ours = RiverClusterer(mixture()), mixture()
     for number, (a, b) in enumerate(rows.tolist()):
@@ -165,7 +157,6 @@ def test_missing_keys_are_integrated_out(rows):
     assert model.score_one({"a": 1.0, "b": None}) == -ours.score_samples([[1.0, np.nan]])[0]
 
 
-@needs_river
 def test_gaps_are_filled_by_those_that_take_them(rows):
     steps = [("imputer", SimpleImputer(strategy="constant")), ("mixture", mixture())]
     filled, gaps = RiverClusterer(mixture()), RiverClusterer(StreamPipeline(steps))
@@ -177,7 +168,6 @@ def test_gaps_are_filled_by_those_that_take_them(rows):
     assert gaps.score_one({"a": 1.0}) == filled.score_one({"a": 1.0, "b": 0.0})
 
 
-@needs_river
 def test_searches(rows):
     model = RiverClusterer(
         PrequentialSearch(GaussianMixture(random_state=0), {"n_components": [1, 2]})
@@ -188,7 +178,6 @@ def test_searches(rows):
     assert model.score_one({"a": 99.0, "b": 0.0}) > 100.0
 
 
-@needs_river
 def test_detectors_score_as_their_estimators(rows):
     model = RiverDetector(AnomalyDetector(mixture()))
     for a, b in rows.tolist():
@@ -197,7 +186,6 @@ def test_detectors_score_as_their_estimators(rows):
     assert model.score_one({"a": 1.0, "b": 2.0}) == -model.learner.score_samples([[1.0, 2.0]])[0]
 
 
-@needs_river
 def test_others_than_rows_are_refused():
     for estimator in (GaussianHMM(), EditDistance(), SimpleImputer()):
         name = type(estimator).__name__
@@ -205,7 +193,6 @@ def test_others_than_rows_are_refused():
             RiverClusterer(estimator)
 
 
-@needs_river
 def test_progressive_validation_in_a_pipeline():
     odd, noise = list(Cards().take(1500)), np.random.default_rng(0).normal(size=(500, 2))
     model = preprocessing.StandardScaler() | RiverDetector(GaussianMixture(covariance_type="diag"))
@@ -223,22 +210,9 @@ def test_progressive_validation_in_a_pipeline():
     assert evaluate.progressive_val_score(counts, model, metrics.AdjustedRand()).get() > 0.9
 
 
-@needs_river
 def test_the_page_prints_what_it_says(capsys):
     blocks = re.findall(r"\.\. code-block:: python\n\n((?:   .*\n|\n)+)", PAGE.read_text())
     code = "".join(re.sub(r"^   ", "", block, flags=re.M) for block in blocks)
     exec(code, {})
     expected = re.findall(r"^print\(.*\)  # (.*)$", code, flags=re.M)
     assert capsys.readouterr().out.splitlines() == expected and len(expected) > 2
-
-
-def test_a_dict_is_refused_with_the_adapter_that_takes_it():
-    for estimator in (GaussianMixture(), StreamPipeline([("mixture", GaussianMixture())])):
-        with pytest.raises(TypeError, match=r"a dict, .*\.interop\.river\.RiverClusterer"):
-            estimator.partial_fit({"a": 1.0})
-
-
-def test_without_river_a_message_says_what_to_install():
-    code = "import sys; sys.modules['river'] = None; import sklearn_onlineem.interop.river"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "ImportError: sklearn_onlineem.interop.river needs river: pip install" in done.stderr
