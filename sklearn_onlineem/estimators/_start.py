@@ -270,11 +270,6 @@ class TakesPrior:
         -------
         log_posterior : float
 
-        Raises
-        ------
-        NotFittedError, ValueError, TypeError
-            If the estimator is not fitted, or X or the further data are invalid.
-
         References
         ----------
         Brochu, de Freitas & Bao, "Owed to a Martingale", 2004, whose experiments compare it.

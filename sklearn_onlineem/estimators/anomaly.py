@@ -204,13 +204,6 @@ class AnomalyDetector(
             it out. If all are below 1, they count as multiples of the largest.
         lengths, groups : array-like, default=None
             Where sequences begin and end, as in `fit` of the estimator.
-        inputs : array-like, default=None
-            Known inputs, a row for each row of X, of an estimator that takes them.
-
-        Raises
-        ------
-        ValueError
-            If a parameter or X is invalid. The detector is left unchanged.
         """
         self._check_per_sequence(self.estimator)
         where = _given(**where)
@@ -231,20 +224,10 @@ class AnomalyDetector(
     ) -> IntegersOrList:
         """Fit, and return the result of `predict` for X.
 
-        Parameters
-        ----------
-        X, y, sample_weight, lengths, groups, inputs
-            As in `fit`.
-
         Returns
         -------
         labels : ndarray of int of shape (n_samples,), or list
             As those of `predict`.
-
-        Raises
-        ------
-        ValueError
-            If a parameter or X is invalid. The detector is left unchanged.
         """
         return self.fit(X, y, sample_weight=sample_weight, **where).predict(X, **where)
 
@@ -269,28 +252,9 @@ class AnomalyDetector(
         ----------
         X : array-like of shape (n_samples, n_features), or sequences
             As `partial_fit` of the estimator takes them. No rows change nothing.
-        y : object, default=None
-            Passed to the estimator, which ignores it unless it is semi-supervised.
-        sample_weight : array-like, default=None
-            As in `fit`.
-        classes : array-like, default=None
-            All labels, as in `partial_fit` of the estimator.
-        lengths, groups : array-like, default=None
-            Where sequences begin and end, as in `partial_fit` of the estimator.
-        inputs : array-like, default=None
-            As in `fit`.
         continues : bool, default=False
             Whether the first sequence continues the last one of the previous call that had
             ``continues=True``, as in `partial_fit` of the estimator.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If a parameter or X is invalid. The detector is left unchanged.
         """
         if is_empty(self, X):
             return self
@@ -369,16 +333,6 @@ class AnomalyDetector(
 
         With ``per_sequence=True`` it is the mean of these of each sequence.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or sequences
-            As in `fit`.
-        lengths, groups, inputs : array-like, default=None
-            As in `fit`.
-        continues : bool, default=False
-            Whether the first sequence continues the last one that `partial_fit` has learnt with
-            ``continues=True``.
-
         Returns
         -------
         scores : ndarray of shape (n_samples,) or (n_sequences,), or list
@@ -397,11 +351,6 @@ class AnomalyDetector(
     ) -> FloatsOrList:
         """Return the scores less `offset_`: below 0 for anomalies.
 
-        Parameters
-        ----------
-        X, lengths, groups, inputs, continues
-            As in `score_samples`.
-
         Returns
         -------
         decisions : ndarray of shape (n_samples,), or list
@@ -415,11 +364,6 @@ class AnomalyDetector(
     ) -> IntegersOrList:
         """Return -1 for anomalies, and 1 for other rows or sequences.
 
-        Parameters
-        ----------
-        X, lengths, groups, inputs, continues
-            As in `score_samples`.
-
         Returns
         -------
         labels : ndarray of int of shape (n_samples,), or list
@@ -431,11 +375,6 @@ class AnomalyDetector(
     @available_if(estimator_has("score"), _WHERE)
     def score(self, X: RowData | SequenceData, y: object = None, **where: Unpack[Where]) -> float:
         """Return the score of the estimator, as searches without labels need it.
-
-        Parameters
-        ----------
-        X, y, lengths, groups, inputs
-            As in `fit`.
 
         Returns
         -------

@@ -558,11 +558,6 @@ class FitTransformMixin(TransformerMixin):
         Returns
         -------
         transformed : ndarray, or list
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid. The estimator is left unchanged.
         """
         with rollback(self):
             return self.fit(X, y, **fit_params).transform(X)

@@ -182,6 +182,12 @@ classes : array-like of shape (n_components,), default=None
     same ones, if any. None: they are those of the first batch with labels.""",
         method="partial_fit",
     ),
+    "continues": _Argument(
+        entry="""
+continues : bool, default=False
+    Whether the first sequence of X continues the last one that `partial_fit` has learnt with
+    ``continues=True``."""
+    ),
     "inputs": _Argument(
         "SequenceData | None",
         """
@@ -224,14 +230,15 @@ def _with_arguments(signature, names):
     return signature.replace(parameters=parameters[by_position] + parameters[by_name])
 
 
-# What methods of estimators that take X say alike.
-_INVALID = (
-    "ValueError\n    If the parameters or the data are invalid; the message names the estimator."
-)
-_UNFITTED = "NotFittedError, ValueError\n    If it is not fitted, or the data are invalid."
-_RAISED = dict.fromkeys(["fit", "fit_predict", "fit_transform"], _INVALID) | {
-    "partial_fit": "ValueError\n    If the batch is invalid; the estimator is left unchanged."
-}
+# What methods of estimators say alike.
+_INVALID = """TypeError, ValueError
+    If a parameter or the data are invalid; the message names the estimator, which is left
+    unchanged."""
+_UNFITTED = """NotFittedError, TypeError, ValueError
+    If it is not fitted, or an argument is invalid."""
+_RAISED = dict.fromkeys(["fit", "partial_fit", "fit_predict", "fit_transform"], _INVALID)
+# Methods that say it have one of these arguments.
+_OF_DATA = {"X", "x", "n_samples", "continues"}
 
 
 def _is_ours(thing):
@@ -241,8 +248,8 @@ def _is_ours(thing):
 def _documented(method, signature):
     """Return the docstring of a method with what it does not say: arguments, result, errors."""
     summary, sections = _sections(method.__doc__)
-    takes_X = _is_ours(method) and "X" in signature.parameters
-    if not takes_X or not ("Returns" in sections or signature.return_annotation == "Self"):
+    is_of_data = _is_ours(method) and not _OF_DATA.isdisjoint(signature.parameters)
+    if not is_of_data or not ("Returns" in sections or signature.return_annotation == "Self"):
         return method.__doc__
     own = [n for n, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD][1:]
     entries = _entries(sections.pop("Parameters", ""))

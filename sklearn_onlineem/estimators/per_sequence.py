@@ -71,11 +71,6 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         y : array-like, default=None
             A value for each row, in the forms of labels of hidden Markov models, for transformers
             that require targets, such as ``LinearDiscriminantAnalysis()``; others get none.
-
-        Raises
-        ------
-        ValueError
-            If X or the transformer is invalid.
         """
         transformer = self._new_transformer()
         self.transformer_ = transformer.fit(*self._rows(transformer, X, y))
@@ -84,11 +79,6 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
     @fit_context(prefer_skip_nested_validation=False)
     def partial_fit(self, X: SequenceData, y: object = None) -> Self:
         """Update the transformer with the rows of further sequences.
-
-        Parameters
-        ----------
-        X, y
-            As in `fit`.
 
         Raises
         ------
@@ -137,11 +127,6 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
 
     def transform(self, X: SequenceData) -> FloatsOrList:
         """Transform each sequence.
-
-        Parameters
-        ----------
-        X : list of array-likes, or array-like
-            As in `fit`.
 
         Returns
         -------

@@ -130,16 +130,11 @@ class MixtureRegressor(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features. NaN is missing, where the mixture takes it.
+            Features. NaN is missing, where the mixture takes it, and predictions integrate it out.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights of the rows.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter or the data are invalid. The regressor is left unchanged.
         """
         return self._learn("fit", X, y, sample_weight, fresh=True)
 
@@ -154,19 +149,6 @@ class MixtureRegressor(
         ----------
         X : array-like of shape (n_samples, n_features)
             Features. No rows change nothing.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets, as many as in the first batch.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights of the rows.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter or the batch is invalid. The regressor is left unchanged.
         """
         if is_empty(self, X):
             return self
@@ -214,22 +196,12 @@ class MixtureRegressor(
     def conditional(self, X: RowData) -> ConditionalMixture:
         """Return the mixture of the targets of each row, given its features.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Features; NaN is missing, and integrated out.
-
         Returns
         -------
         conditional : ConditionalMixture
             In float64: `weights` (n_samples, n_components), `means` (n_samples, n_components,
             n_outputs), `covariances`, and the methods `mean`, `covariance`, `sample`,
             `log_density`, `quantile` and `interval`.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            If the regressor is not fitted, or X is invalid.
         """
         check_is_fitted(self)
         with error_context(self):
@@ -247,8 +219,6 @@ class MixtureRegressor(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Features; NaN is missing, and integrated out.
         return_std : bool, default=False
             Whether to return standard deviations, too.
 
@@ -258,11 +228,6 @@ class MixtureRegressor(
             In the units of the targets.
         std : ndarray, shaped like y
             Only if `return_std` is True.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            If the regressor is not fitted, or an argument is invalid.
         """
         check_bool(f"return_std of {type(self).__name__}.predict", return_std)
         given = self.conditional(X)
@@ -276,8 +241,6 @@ class MixtureRegressor(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Features; NaN is missing, and integrated out.
         level : float, default=0.9
             Probability of the interval, above 0 and below 1. A target is below it as probably as
             above it.
@@ -286,11 +249,6 @@ class MixtureRegressor(
         -------
         lower, upper : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             In the units of the targets.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            If the regressor is not fitted, or an argument is invalid.
         """
         given = self.conditional(X)
         with error_context(self):
@@ -304,8 +262,6 @@ class MixtureRegressor(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples_X, n_features)
-            Features; NaN is missing, and integrated out.
         n_samples : int, default=1
             How many times to draw, at least 1.
         random_state : Generator or int, default=None
@@ -313,12 +269,7 @@ class MixtureRegressor(
 
         Returns
         -------
-        y : ndarray of shape (n_samples_X, n_samples) or (n_samples_X, n_outputs, n_samples)
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            If the regressor is not fitted, or an argument is invalid.
+        y : ndarray of shape (len(X), n_samples) or (len(X), n_outputs, n_samples)
         """
         check_count(f"n_samples of {type(self).__name__}", n_samples)
         given = self.conditional(X)
@@ -333,8 +284,6 @@ class MixtureRegressor(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Features; NaN is missing, and integrated out.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
             Targets. None: the density is that of the features.
 
@@ -342,11 +291,6 @@ class MixtureRegressor(
         -------
         log_densities : ndarray of shape (n_samples,)
             In nats; they depend on the units of the targets, or of the features.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            If the regressor is not fitted, or an argument is invalid.
         """
         given = self.conditional(X)
         if y is None:

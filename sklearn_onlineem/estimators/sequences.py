@@ -277,12 +277,6 @@ class SequenceEstimator(
         They are low for unexpected rows, and add up to `score_samples` over a sequence. Where a
         hidden Markov model determines lengths, they include that the sequence goes on, or ends.
 
-        Parameters
-        ----------
-        continues : bool, default=False
-            Whether the first sequence of X continues the last one that `partial_fit` has learnt
-            with ``continues=True``.
-
         Returns
         -------
         log_likelihoods : ndarray of shape (n_rows,), or list
@@ -303,8 +297,6 @@ class SequenceEstimator(
 
         Parameters
         ----------
-        X, sample_weight, lengths, groups
-            Sequences and their weights in the mean, as in `fit`.
         y : array-like of shape (n_rows,), default=None
             Ignored; but with a 2-D X it must have an entry for each row, so that lengths are not
             taken for it.

@@ -360,11 +360,6 @@ n_components)
         -------
         live_filter : StateFilter
             Later updates of the estimator do not change it.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or no sequence goes on.
         """
         return self._live_filter(StateFilter, continues)
 
@@ -420,11 +415,6 @@ n_components)
             "map": the sum over rows of the probabilities of their states, as in hmmlearn.
         states : ndarray of int of shape (n_rows,), or list
             Numbers, which index `classes_`.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, X is invalid, or `algorithm` is unknown.
         """
         algorithm = algorithm or self.algorithm
         log_probability, states, form = self._decoded(algorithm, X, lengths=lengths, **where)

@@ -569,11 +569,6 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
         -------
         live_filter : MomentFilter
             Later updates of the estimator do not change it.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or no sequence goes on.
         """
         self._check_constant("there is no live filter")
         return self._live_filter(MomentFilter, continues)

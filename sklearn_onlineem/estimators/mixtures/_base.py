@@ -258,12 +258,6 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
         log_likelihoods : ndarray of shape (n_samples,)
             In nats.
 
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, X is invalid, or `predictive` is not a bool; if it is
-            True and there are no running statistics, or no such distribution.
-
         Examples
         --------
         >>> import numpy as np
@@ -380,11 +374,6 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
             Columns of texts and categories have these, not codes.
         y : ndarray of shape (n_samples,)
             The component of each row.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or `n_samples` is below 1.
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)

@@ -122,11 +122,6 @@ class CompoundDirichlet(OneToOneFeatureMixin, TakesPrior, RowEstimator):
     def transform(self, X: RowData) -> Floats:
         """Return the posterior mean proportions, (v + alpha) / (L + alpha_0), a dense array.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Counts of the words of each document.
-
         Returns
         -------
         proportions : ndarray of shape (n_samples, n_features)
@@ -149,12 +144,6 @@ class CompoundDirichlet(OneToOneFeatureMixin, TakesPrior, RowEstimator):
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, `n_samples` is below 1, or `lengths` are not whole
-            numbers from 0 up.
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)
@@ -245,12 +234,6 @@ class CompoundDirichletMixture(BaseMixture):
         X : ndarray of shape (n_samples, n_features)
         y : ndarray of shape (n_samples,)
             The component of each row.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, `n_samples` is below 1, or `lengths` are not whole
-            numbers from 0 up.
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)

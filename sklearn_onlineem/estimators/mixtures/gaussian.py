@@ -165,11 +165,6 @@ class GaussianMixture(BaseMixture):
             n_features), `covariances`, and the methods `mean`, `covariance`, `sample`,
             `log_density`, `quantile` and `interval`.
 
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or an argument is invalid.
-
         Examples
         --------
         >>> import numpy as np

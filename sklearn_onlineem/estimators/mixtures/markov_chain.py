@@ -351,12 +351,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         -------
         log_likelihoods : ndarray of shape (n_samples,)
             In nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, X is invalid, `predictive` is not a bool, or there are
-            no running statistics.
         """
         return super().score_samples(X, predictive, lengths=lengths, **where)
 
@@ -370,19 +364,13 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         n_samples : int, default=1
             Number of sequences.
         lengths : int or array-like of shape (n_samples,), default=None
-            Symbols in each. None: the mean length of its component, rounded.
+            Symbols in each, at least 1. None: the mean length of its component, rounded.
 
         Returns
         -------
         X : list of ndarrays of shape (length, 1)
         y : ndarray of shape (n_samples,)
             The component of each sequence.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, `n_samples` is below 1, `lengths` are not whole numbers
-            from 1 up, or memory is too small.
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)

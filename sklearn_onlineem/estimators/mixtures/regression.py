@@ -227,11 +227,6 @@ class RegressionMixture(
         -------
         r2 : float
             1 minus the squares of errors over those about the mean.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X, y or the weights are invalid.
         """
         seen = self._seen()
         rows = RegressionInput(seen).read(X, y, sample_weight)

@@ -116,13 +116,8 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         y : list of strings or of sequences of hashables
             The correct word of each.
         sample_weight : array-like of shape (n_words,), default=None
-            Weights of the pairs that the distance learns from, as in `fit` of `EditDistance`. The
-            dictionary has words of any weight.
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid; if weights come with ``prefit=True``.
+            Weights of the pairs that the distance learns from, as in `fit` of `EditDistance`; not
+            with ``prefit=True``. The dictionary has words of any weight.
         """
         with error_context(self):
             X, y = strings_of(X, "word {} of X"), strings_of(y, "word {} of y")
@@ -156,11 +151,6 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
     def predict(self, X: object) -> NDArray[np.object_]:
         """Return the nearest word of the dictionary to each word.
 
-        Parameters
-        ----------
-        X : list of strings or of sequences of hashables
-            The words to look up.
-
         Returns
         -------
         words : ndarray of object of shape (n_words_of_X,)
@@ -172,22 +162,10 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
     def score(self, X: object, y: ArrayLike) -> float:
         """Return the share of the words of X whose nearest word is that of y.
 
-        Parameters
-        ----------
-        X : list of strings or of sequences of hashables
-            The words to look up.
-        y : list of strings or of sequences of hashables
-            The correct word of each.
-
         Returns
         -------
         accuracy : float
             Between 0 and 1.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X or y is invalid.
         """
         found = self.predict(X)
         with error_context(self):
@@ -200,8 +178,6 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : list of strings or of sequences of hashables
-            The words to look up.
         n_neighbors : int, default=5
             Number of words to return, at most the size of the dictionary.
 
@@ -211,12 +187,6 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
             In nats, in ascending order; of :math:`-\log p(x \mid y)` if `conditional`.
         indices : ndarray of shape (n_words_of_X, n_neighbors)
             Of words in `classes_`, the first if distances are equal.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, X is invalid, or the dictionary has fewer words than
-            `n_neighbors`.
         """
         return self._nearest(X, n_neighbors)[:2]
 

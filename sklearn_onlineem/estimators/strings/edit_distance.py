@@ -306,10 +306,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         ----------
         X : list of (source, target), or array-like of shape (n_pairs, 2)
             The first batch also defines the alphabet, unless that is a parameter.
-        y : object
-            Ignored.
-        sample_weight : array-like of shape (n_pairs,), default=None
-            As in `fit`.
         """
         self._partial_fit(X, sample_weight=sample_weight)
         return self
@@ -345,11 +341,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
     def score_samples(self, X: object) -> Floats:
         """Return the log-likelihood of each pair.
 
-        Parameters
-        ----------
-        X : list of (source, target), or array-like of shape (n_pairs, 2)
-            As in `fit`.
-
         Returns
         -------
         log_likelihoods : ndarray of shape (n_pairs,)
@@ -360,13 +351,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
     def score(self, X: object, y: object = None) -> float:
         """Return the mean log-likelihood of the pairs in nats; higher is better.
 
-        Parameters
-        ----------
-        X : list of (source, target), or array-like of shape (n_pairs, 2)
-            As in `fit`.
-        y : object
-            Ignored.
-
         Returns
         -------
         log_likelihood : float
@@ -375,11 +359,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
     def transform(self, X: object) -> Floats:
         """Return the distances of pairs, of the kind of the parameter `kind`.
-
-        Parameters
-        ----------
-        X : list of (source, target), or array-like of shape (n_pairs, 2)
-            As in `fit`.
 
         Returns
         -------
@@ -401,11 +380,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         Returns
         -------
         distance : float
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, a string is invalid, or `kind` is unknown.
         """
         seen = self._seen()
         seen._check_no_words(x, y)
@@ -447,11 +421,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         -------
         distances : ndarray of shape (n_sources, n_targets)
             In nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, a string is invalid, or `kind` is unknown.
         """
         seen = self._seen()
         best = seen._is_best(kind)
@@ -479,11 +448,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
             Its `operations` and `distance`. It prints the strings one above the other, with "|"
             between symbols that match and "." between others. It takes a byte for each pair of
             symbols.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or a string is invalid.
         """
         seen = self._seen()
         seen._check_no_words(x, y)
@@ -517,11 +481,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
             strings, and None in tuples.
         scripts : list of ndarray
             Operations of each pair, as indices of ``model_.probabilities``.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or `n_samples` is below 1.
         """
         seen = self._seen()
         name = f"n_samples of {type(self).__name__}"

@@ -484,8 +484,6 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
         Parameters
         ----------
-        X : array-like or sparse array of shape (n_samples, n_features)
-            Counts of the words of each document.
         normalize : bool, default=True
             Whether rows add up to 1. Otherwise they are pseudo-counts: the prior plus expected
             numbers of tokens.
@@ -493,11 +491,6 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Returns
         -------
         proportions : ndarray of shape (n_samples, n_components)
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, X is invalid, or `normalize` is not a bool.
         """
         seen = self._seen()
         check_bool(f"normalize of {type(self).__name__}.transform", normalize)
@@ -525,11 +518,6 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Returns
         -------
         perplexity : float
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, X is invalid, or no document has two tokens.
 
         References
         ----------
@@ -600,11 +588,6 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         coherence : ndarray of shape (n_components,)
             Higher is better.
 
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, X or `n` is invalid, or `measure` is unknown.
-
         References
         ----------
         .. [1] Lau, Newman & Baldwin, "Machine Reading Tea Leaves", EACL 2014.
@@ -643,12 +626,6 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             Counts.
         proportions : ndarray of shape (n_samples, n_components)
             Proportions of topics in each document.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, `n_samples` is below 1, or `lengths` are not whole
-            numbers from 0 up.
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)
