@@ -50,8 +50,8 @@ _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
 def completed(cls, names):
     """Return a class's docstring with the parameters and attributes that it inherits.
 
-    Parameters have the order of `names`, attributes follow the class's own. A class may document an
-    inherited one again.
+    Parameters have the order of `names`, attributes and the one reference of a base follow the
+    class's own. A class may document an inherited one again.
     """
     summary, sections = _sections(cls.__dict__.get("__doc__"))
     inherited = [_sections(_OWN_DOCS.get(base))[1] for base in cls.__mro__[1:]]
@@ -63,7 +63,13 @@ def completed(cls, names):
         name: "\n".join(entry.rstrip() for entry in part)
         for name, part in (("Parameters", entries), ("Attributes", attributes))
     }
-    return _joined(summary, first | {n: sections[n] for n in sections if n not in first}) + "\n"
+    own, *further = (one.get("References", "").strip() for one in (sections, *inherited))
+    for text in filter(None, further):
+        text = text.replace("[1]", f"[{own.count('.. [') + 1}]")
+        own = f"{own}\n{text}".strip()
+    last = {"References": own, "Examples": sections.pop("Examples", "")}
+    others = {name: sections[name] for name in sections if name not in first | last}
+    return _joined(summary, first | others | last) + "\n"
 
 
 # Docstrings of classes before they were completed.

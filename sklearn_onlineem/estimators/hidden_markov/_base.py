@@ -133,6 +133,11 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
         Probabilities of durations of 1, 2, ... rows, with `durations` only.
     endprob_ : ndarray of shape (n_components,)
         Probabilities of the end, with ``termination="end_state"`` only.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.2.
     """
 
     n_components: int = parameter(default=1, valid=[COUNT], structural=True, kw_only=False)

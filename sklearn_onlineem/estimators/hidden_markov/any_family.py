@@ -52,9 +52,7 @@ class HMM(ColumnFamilies, BaseHMM):
 
     References
     ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.2.
-    .. [2] Rabiner, "A tutorial on hidden Markov models and selected applications in speech
+    .. [1] Rabiner, "A tutorial on hidden Markov models and selected applications in speech
        recognition", Proc. IEEE 1989.
 
     Examples

@@ -43,11 +43,6 @@ class CategoricalHMM(NominalColumns, EmissionProbabilities, BaseHMM):
     HMM : Formulas, and what the parameters mean.
     MarkovChainMixture : Clusters of sequences of symbols.
 
-    References
-    ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.2.
-
     Examples
     --------
     >>> import numpy as np

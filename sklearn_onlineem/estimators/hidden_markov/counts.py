@@ -37,11 +37,6 @@ class PoissonHMM(BaseHMM):
     HMM : Formulas, and what the parameters mean.
     PoissonMixture : The same for rows without order.
 
-    References
-    ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.2.
-
     Examples
     --------
     >>> import numpy as np
@@ -91,11 +86,6 @@ class MultinomialHMM(EmissionProbabilities, BaseHMM):
     --------
     HMM : Formulas, and what the parameters mean.
     MultinomialMixture : The same for rows without order.
-
-    References
-    ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.2.
 
     Examples
     --------

@@ -93,11 +93,6 @@ class GaussianHMM(BaseHMM):
     HMM : Formulas, and what the parameters mean.
     KalmanFilter : States that are vectors.
 
-    References
-    ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.2.
-
     Examples
     --------
     >>> import numpy as np

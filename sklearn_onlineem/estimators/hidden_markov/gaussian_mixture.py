@@ -61,7 +61,7 @@ class GMMHMM(GaussianHMM):
         with the same `covariance_type`, and "weight_concentration" of the weights; or the result of
         `as_prior` of a fitted estimator. None: maximum likelihood, but for the parameters below,
         under which Gaussians may shrink onto one row. "auto": if none of these is set, and `n_mix`
-        is above 1, a penalty of each covariance [3]_: a tenth of a pseudo-row whose squares are the
+        is above 1, a penalty of each covariance [2]_: a tenth of a pseudo-row whose squares are the
         variances of the first data, times (n_components n_mix)^(-2 / n_features), as of clusters
         that fill the data. Else as None.
     means_prior : array-like broadcasting to (n_components, n_mix, n_features), default=0.0
@@ -87,9 +87,7 @@ class GMMHMM(GaussianHMM):
     ----------
     .. [1] Rabiner, "A tutorial on hidden Markov models and selected applications in speech
        recognition", Proc. IEEE 1989, section IV.A.
-    .. [2] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.2.
-    .. [3] Chen & Tan, "Inference for multivariate normal mixtures", JMVA 2009.
+    .. [2] Chen & Tan, "Inference for multivariate normal mixtures", JMVA 2009.
 
     Examples
     --------

@@ -157,8 +157,6 @@ class RegressionHMM(RegressionParameters, TakesInputs, BaseHMM):
     ----------
     .. [1] Hamilton, "A new approach to the economic analysis of nonstationary time series and the
        business cycle", Econometrica 1989; Hamilton, "Time Series Analysis", 1994, chapter 22.
-    .. [2] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.2.
 
     Examples
     --------

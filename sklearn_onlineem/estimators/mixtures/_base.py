@@ -193,6 +193,11 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
     ----------
     means_ : ndarray of shape (n_components, n_features)
         Means of the components.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
     """
 
     init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])

@@ -39,11 +39,6 @@ class Mixture(ColumnFamilies, BaseMixture):
     GaussianMixture : With the names of scikit-learn's.
     HMM : The same for rows that follow each other in time.
 
-    References
-    ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.
-
     Examples
     --------
     >>> import numpy as np

@@ -66,8 +66,6 @@ class CategoricalMixture(NominalColumns, BaseMixture):
     ----------
     .. [1] Goodman, "Exploratory latent structure analysis using both identifiable and
        unidentifiable models", Biometrika 1974.
-    .. [2] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.
 
     Examples
     --------

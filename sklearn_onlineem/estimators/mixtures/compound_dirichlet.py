@@ -188,8 +188,7 @@ class CompoundDirichletMixture(BaseMixture):
 
     References
     ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 5, whose inertia is not in closed form.
+    .. [1] Amid & Warmuth, as below, section 5, whose inertia is not in closed form.
     .. [2] Minka, "Estimating a Dirichlet distribution", 2000.
     .. [3] Madsen, Kauchak & Elkan, "Modeling word burstiness using the Dirichlet distribution",
        ICML 2005.

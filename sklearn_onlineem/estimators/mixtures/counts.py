@@ -34,11 +34,6 @@ class PoissonMixture(BaseMixture):
     MultinomialMixture : Counts of words, given the length of the row.
     PoissonHMM : Counts that follow each other in time.
 
-    References
-    ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.
-
     Examples
     --------
     >>> import numpy as np
@@ -83,8 +78,6 @@ class MultinomialMixture(BaseMixture):
     ----------
     .. [1] Brochu, de Freitas & Bao, "Owed to a Martingale: A Fast Bayesian On-Line EM Algorithm
        for Multinomial Models", 2004.
-    .. [2] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.
 
     Examples
     --------
@@ -128,11 +121,6 @@ class BernoulliMixture(BaseMixture):
     See Also
     --------
     MultinomialMixture : Counts of words, instead of whether they occur.
-
-    References
-    ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.
 
     Examples
     --------

@@ -28,11 +28,6 @@ class ExponentialMixture(BaseMixture):
     --------
     GammaMixture : The same with shapes that are learnt.
 
-    References
-    ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.
-
     Examples
     --------
     >>> import numpy as np
@@ -73,11 +68,6 @@ class GammaMixture(BaseMixture):
     --------
     ExponentialMixture : Gammas of shape 1.
     WishartMixture : The same for positive definite matrices.
-
-    References
-    ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.
 
     Examples
     --------

@@ -95,9 +95,7 @@ class GaussianMixture(BaseMixture):
 
     References
     ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.
-    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
+    .. [1] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
        JRSS-B 2009.
 
     Examples

@@ -41,11 +41,6 @@ class LaplaceMixture(BaseMixture):
     families.Laplace : Formulas, and a floor of the scales other than 1e-3 times the data's.
     StudentTMixture : Heavy tails with covariances.
 
-    References
-    ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.
-
     Examples
     --------
     >>> import numpy as np

@@ -233,8 +233,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     ----------
     .. [1] Cadez, Heckerman, Meek, Smyth & White, "Model-based clustering and visualization of
        navigation patterns on a web site", Data Mining and Knowledge Discovery 7, 2003.
-    .. [2] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.
 
     Examples
     --------

@@ -66,8 +66,6 @@ class StudentTMixture(BaseMixture):
     ----------
     .. [1] Peel & McLachlan, "Robust mixture modelling using the t distribution", Statistics and
        Computing 2000.
-    .. [2] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.
 
     Examples
     --------

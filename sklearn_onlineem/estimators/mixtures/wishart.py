@@ -38,11 +38,6 @@ class WishartMixture(BaseMixture):
     GammaMixture : The same for positive numbers.
     GaussianMixture : Clusters of the rows that such matrices are covariances of.
 
-    References
-    ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.
-
     Examples
     --------
     >>> import numpy as np
