@@ -178,13 +178,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
         The M-step maximises it, up to what does not depend on the parameters: only differences have
         a meaning. The default is :math:`-\sum_k n_k \mathrm{KL}(\hat\theta_k \| \theta_k)`, with
         the effective counts and the maximiser of the statistics.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        statistics : Statistics
-            Evidence, pseudo-statistics of a prior, or a sum of them.
         """
         divergences = self.kl_divergence(self.m_step(statistics, parameters), parameters)
         return -float(self.effective_counts(statistics) @ divergences)
@@ -256,8 +249,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
 
         Parameters
         ----------
-        parameters : object
-            Of K components.
         log_weights : ndarray of shape (K,)
             Logarithms of the mixture weights.
         rows : Rows

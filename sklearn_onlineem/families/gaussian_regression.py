@@ -16,7 +16,7 @@ from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Generator, Integers
 from sklearn_onlineem._values import Rebuilt
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families._family import Family
+from sklearn_onlineem.families._family import Evidence, Family, Parameters
 from sklearn_onlineem.families.capabilities import Distribution, Means, PosteriorMeans
 from sklearn_onlineem.families.covariance_shapes import (
     LOG_2_PI,
@@ -226,8 +226,54 @@ def _put_noise(family, parameters, values):
 
 
 @dataclass(frozen=True, eq=False)
+class RegressionFamily(Family[Parameters, Evidence]):
+    """Contract of regressions of outputs on known inputs, the first `n_inputs` columns of a row.
+
+    Notes
+    -----
+    Methods take these, and those of `Family`:
+
+    inputs : ndarray of shape (n_rows, n_inputs)
+        First columns of the rows.
+    n_outputs, component : int
+        Number of the other columns, and of a component.
+    means, variances : ndarray of shape (..., K, n_outputs)
+        Moments of the outputs given the inputs.
+    """
+
+    # Whether outputs are linear in lags, so that moments of several steps are known.
+    is_linear = False
+    # What outputs are called.
+    outputs = "outputs"
+
+    n_inputs: int
+
+    def __post_init__(self):
+        check_count("n_inputs", self.n_inputs)
+
+    def check(self, X: Floats) -> None:
+        if X.shape[1] <= self.n_inputs:
+            raise ValueError(
+                f"X must have columns of {self.outputs} after its n_inputs={self.n_inputs} columns"
+                f" of inputs, got {X.shape[1]} columns."
+            )
+
+    def n_values(self, rows: Rows) -> float:
+        return rows.X.shape[1] - self.n_inputs
+
+    def sample(self, parameters: Parameters, components: Integers, rng: Generator) -> Floats:
+        x = self._drawn_inputs(parameters, components, rng)
+        return np.hstack([x, self.sample_outputs(parameters, components, x, rng)])
+
+    def _drawn_inputs(self, parameters, components, rng):
+        x = rng.standard_normal((len(components), self.n_inputs))
+        roots = square_roots(parameters.input_covariance)
+        return parameters.input_mean[components] + np.einsum("nij,nj->ni", roots[components], x)
+
+
+@dataclass(frozen=True, eq=False)
 class GaussianRegression(
-    Family[Regressions, Moments], Means[Regressions], PosteriorMeans[Regressions, Moments]
+    RegressionFamily[Regressions, Moments], Means[Regressions], PosteriorMeans[Regressions, Moments]
 ):
     r"""Linear regressions with Gaussian noise, on inputs that are known.
 
@@ -262,17 +308,6 @@ class GaussianRegression(
     --------
     families.linear_gaussian.LinearGaussian : The same of given inputs, in Kalman filters.
 
-    Notes
-    -----
-    Methods take these, and those of `Family`:
-
-    inputs : ndarray of shape (n_rows, n_inputs)
-        First columns of the rows.
-    n_outputs, component : int
-        Number of the other columns, and of a component.
-    means, variances : ndarray of shape (..., K, n_outputs)
-        Moments of the outputs given the inputs.
-
     References
     ----------
     DeSarbo & Cron, "A maximum likelihood methodology for clusterwise linear regression", Journal of
@@ -291,12 +326,8 @@ class GaussianRegression(
     """
 
     tangents = RegressionTangents
-    # Whether outputs are linear in lags, so that moments of several steps are known.
     is_linear = True
-    # What outputs are called.
-    outputs = "outputs"
 
-    n_inputs: int
     noise: Covariance = Full()
     reg_covar: float | None = None
     floor: Floats | None = None
@@ -311,7 +342,7 @@ class GaussianRegression(
         )
 
     def __post_init__(self):
-        check_count("n_inputs", self.n_inputs)
+        super().__post_init__()
         if self.reg_covar is not None:
             check_setting("reg_covar", self.reg_covar, 0.0, MOST)
         check_covariance("noise", self.noise)
@@ -323,13 +354,6 @@ class GaussianRegression(
             return self
         floor = variance_floor(X[:, self.n_inputs :], sample_weight, self.reg_covar)
         return replace(self, floor=floor)
-
-    def check(self, X: Floats) -> None:
-        if X.shape[1] <= self.n_inputs:
-            raise ValueError(
-                f"X must have columns of {self.outputs} after its n_inputs={self.n_inputs} columns"
-                f" of inputs, got {X.shape[1]} columns."
-            )
 
     def log_density(self, parameters: Regressions, X: Floats, n_threads: int = 1) -> Floats:
         noise, out = parameters.noise, np.empty((len(X), len(parameters)), X.dtype)
@@ -429,15 +453,6 @@ class GaussianRegression(
         regressions = p._about(p.mean), q._about(p.mean)
         return self._regression.kl_divergence(*regressions, p._inputs(np.ones(len(p))))
 
-    def sample(self, parameters: Regressions, components: Integers, rng: Generator) -> Floats:
-        x = self._drawn_inputs(parameters, components, rng)
-        return np.hstack([x, self.sample_outputs(parameters, components, x, rng)])
-
-    def _drawn_inputs(self, parameters, components, rng):
-        x = rng.standard_normal((len(components), self.n_inputs))
-        roots = square_roots(parameters.input_covariance)
-        return parameters.input_mean[components] + np.einsum("nij,nj->ni", roots[components], x)
-
     def sample_outputs(
         self, parameters: Regressions, components: Integers, inputs: Floats, rng: Generator
     ) -> Floats:
@@ -457,9 +472,6 @@ class GaussianRegression(
     def n_parameters(self, parameters: Regressions) -> int:
         return self._regression.n_parameters(parameters._about(parameters.mean))
 
-    def n_values(self, rows: Rows) -> float:
-        return rows.X.shape[1] - self.n_inputs
-
     @property
     def prior_keys(self) -> list[str]:
         return self._regression.prior_keys
@@ -474,8 +486,6 @@ class GaussianRegression(
 
         Parameters
         ----------
-        n_components, n_features : int
-            K, and columns of a row, inputs and outputs.
         **of_regression
             As in `LinearGaussian.prior_statistics`: `matrix`, `matrix_precision`, `offset`,
             `offset_precision`, `covariance` and `degrees_of_freedom`.

@@ -13,11 +13,10 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_onlineem._checks import at_least, check_count, positive_semidefinite
+from sklearn_onlineem._checks import at_least, positive_semidefinite
 from sklearn_onlineem._kernels._rows import are_finite
 from sklearn_onlineem._python import cached_property
 from sklearn_onlineem._typing import Floats, Generator, Integers
-from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families.capabilities import ConjugatePriors, Distribution
 from sklearn_onlineem.families.covariance_shapes import NEGLIGIBLE
 from sklearn_onlineem.families.gaussian import Gaussian
@@ -25,7 +24,7 @@ from sklearn_onlineem.families.gaussian_regression import (
     COEFFICIENTS,
     LEAST_SHARE,
     ROUNDING,
-    GaussianRegression,
+    RegressionFamily,
     coefficients,
 )
 from sklearn_onlineem.families.tangents import BOUND, Tangents, inverse
@@ -201,39 +200,13 @@ Evidence = TypeVar("Evidence", bound=WorkingStatistics)
 
 
 @dataclass(frozen=True, eq=False)
-class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressions, Evidence]):
-    """Contract of regressions whose M-step is least squares of working responses.
+class WorkingRegression(
+    RegressionFamily[Regressions, Evidence], ConjugatePriors[Regressions, Evidence]
+):
+    """Contract of regressions whose M-step is least squares of working responses."""
 
-    Parameters
-    ----------
-    n_inputs : int
-        How many first columns of a row are inputs, at least 1.
-
-    Notes
-    -----
-    Methods take these, and those of `Family`:
-
-    inputs : ndarray of shape (n_rows, n_inputs)
-        First columns of the rows.
-    n_outputs, component : int
-        Number of the other columns, and of a component.
-    means, variances : ndarray of shape (..., K, n_outputs)
-        Moments of the outputs given the inputs.
-    """
-
-    is_linear = False
     parts = COEFFICIENTS
-    # What outputs are called, and the class of parameters.
-    outputs: ClassVar[str]
     parameters_class: ClassVar[type[WorkingRegressions]] = WorkingRegressions
-
-    n_inputs: int
-
-    def __post_init__(self):
-        check_count("n_inputs", self.n_inputs)
-
-    check, n_values = GaussianRegression.check, GaussianRegression.n_values
-    sample, _drawn_inputs = GaussianRegression.sample, GaussianRegression._drawn_inputs
 
     @abstractmethod
     def _working(self, psi, y):
@@ -414,8 +387,6 @@ class WorkingRegression(Family[Regressions, Evidence], ConjugatePriors[Regressio
 
         Parameters
         ----------
-        n_components, n_features : int
-            K, and columns of a row, inputs and outputs.
         matrix_precision : float or array of shape (n_inputs, n_inputs)
             K, positive semidefinite; a number is a ridge penalty, the same for all inputs.
         offset_precision : float
