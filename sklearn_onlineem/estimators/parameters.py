@@ -50,8 +50,8 @@ _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
 def completed(cls, names):
     """Return a class's docstring with the parameters and attributes that it inherits.
 
-    Parameters have the order of `names`, attributes and the one reference of a base follow the
-    class's own. A class may document an inherited one again.
+    Parameters have the order of `names`, attributes and references follow the class's own. A class
+    may document an inherited one again.
     """
     summary, sections = _sections(cls.__dict__.get("__doc__"))
     inherited = [_sections(_OWN_DOCS.get(base))[1] for base in cls.__mro__[1:]]
@@ -63,11 +63,8 @@ def completed(cls, names):
         name: "\n".join(entry.rstrip() for entry in part)
         for name, part in (("Parameters", entries), ("Attributes", attributes))
     }
-    own, *further = (one.get("References", "").strip() for one in (sections, *inherited))
-    for text in filter(None, further):
-        text = text.replace("[1]", f"[{own.count('.. [') + 1}]")
-        own = f"{own}\n{text}".strip()
-    last = {"References": own, "Examples": sections.pop("Examples", "")}
+    references = filter(None, (one.get("References", "").strip() for one in (sections, *inherited)))
+    last = {"References": "\n\n".join(references), "Examples": sections.pop("Examples", "")}
     others = {name: sections[name] for name in sections if name not in first | last}
     return _joined(summary, first | others | last) + "\n"
 
@@ -242,7 +239,6 @@ _INVALID = """TypeError, ValueError
     unchanged."""
 _UNFITTED = """NotFittedError, TypeError, ValueError
     If it is not fitted, or an argument is invalid."""
-_RAISED = dict.fromkeys(["fit", "partial_fit", "fit_predict", "fit_transform"], _INVALID)
 # Methods that say it have one of these arguments.
 _OF_DATA = {"X", "x", "n_samples", "continues"}
 
@@ -260,13 +256,12 @@ def _documented(method, signature):
     own = [n for n, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD][1:]
     entries = _entries(sections.pop("Parameters", ""))
     silent = [name for name in own if not any(name in names for names in entries)]
-    told = {n: _ARGUMENTS[n].entry for n in silent if n in _ARGUMENTS and _ARGUMENTS[n].entry}
-    alike = tuple(name for name in silent if name not in told)
-    entries |= {(name,): entry for name, entry in told.items()}
-    entries |= {alike: f"{', '.join(alike)}\n    As in `fit`."} if alike else {}
+    told = {(n,): one.entry for n, one in _ARGUMENTS.items() if n in silent and one.entry}
+    alike = tuple(name for name in silent if (name,) not in told)
+    entries |= told | ({alike: f"{', '.join(alike)}\n    As in `fit`."} if alike else {})
     given = sorted(entries, key=lambda names: own.index(names[0]) if names[0] in own else len(own))
     given = "\n".join(entries[names].strip("\n") for names in given)
-    errors = _RAISED.get(method.__name__, _UNFITTED)
+    errors = _INVALID if "fit" in method.__name__ else _UNFITTED
     first = {"Parameters": given, "Returns": "self : object", "Raises": errors}
     return _joined(summary, first | sections)
 

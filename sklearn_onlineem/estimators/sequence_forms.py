@@ -173,14 +173,12 @@ def check_rows_of_y(form, y):
         n_entries = _num_samples(countable(y))
     if n_entries == n_rows:
         return
-    found = f"X has {n_rows} rows, and y {n_entries} entries"
-    look_like_lengths = False
+    advice = ". Pass lengths of sequences as lengths=..."
     with suppress(ValueError):
         y = np.asarray(y)
-        look_like_lengths = np.issubdtype(y.dtype, np.integer) and y.sum() == n_rows
-    if look_like_lengths:
-        raise ValueError(f"{found}; these look like lengths: pass lengths=...")
-    raise ValueError(f"{found}. Pass lengths of sequences as lengths=...")
+        if np.issubdtype(y.dtype, np.integer) and y.sum() == n_rows:
+            advice = "; these look like lengths: pass lengths=..."
+    raise ValueError(f"X has {n_rows} rows, and y {n_entries} entries{advice}")
 
 
 def sequence_form(X, lengths=None, groups=None, convert=countable):

@@ -190,11 +190,8 @@ class Product(
 
     def log_density(self, parameters: Factors, X: Floats, n_threads: int = 1) -> Floats:
         self._check_columns(X)
-        total = None
-        for family, rows, own in self._groups(X, parameters):
-            found = family.log_density(own, rows, n_threads)
-            total = found if total is None else total + found
-        return total
+        groups = self._groups(X, parameters)
+        return sum(family.log_density(own, rows, n_threads) for family, rows, own in groups)
 
     def expected_statistics(
         self, X: Floats, responsibilities: Floats, n_threads: int = 1

@@ -358,8 +358,8 @@ class StudentT(
         return (maps_of(X, sample_weight)[0], *maps)
 
     def log_density(self, parameters: StudentTs, X: Floats, n_threads: int = 1) -> Floats:
-        logs = np.log(self._ratios(parameters, X, n_threads)[1])
-        return _log_density(parameters, logs, X.shape[1]).astype(X.dtype, copy=False)
+        _, ratios = self._ratios(parameters, X, n_threads)
+        return _log_density(parameters, ratios, X.shape[1]).astype(X.dtype, copy=False)
 
     def _ratios(self, parameters, X, n_threads):
         """Return where features of rows are taken, and 1 + D / nu, of shape (n_rows, K)."""
@@ -388,7 +388,7 @@ class StudentT(
     ) -> StudentTStatistics:
         about, ratios = self._ratios(parameters, X, n_threads)
         if rng is None:
-            u, gaps = _expected(parameters, ratios, np.log(ratios), X.shape[1])
+            u, gaps = _expected(parameters, ratios, X.shape[1])
         else:
             degrees = parameters.degrees_of_freedom
             u = rng.standard_gamma(np.broadcast_to(0.5 * (degrees + X.shape[1]), ratios.shape))
@@ -436,7 +436,7 @@ class StudentT(
             nonlocal latest
             ratios, n_observed, highest = self._marginal_ratios(parameters, X, n_threads)
             latest = ratios, n_observed
-            return _log_density(parameters, np.log(ratios), n_observed, highest)
+            return _log_density(parameters, ratios, n_observed, highest)
 
         def statistics_of(X, posterior, n_threads):
             return self._marginal_statistics(parameters, X, posterior, *latest, n_threads)
@@ -461,12 +461,9 @@ class StudentT(
         counts, gaps = statistics.precisions.weight, statistics.precisions.total[:, 0]
         if self.degrees_of_freedom == "shared":
             counts, gaps = counts.sum(keepdims=True), gaps.sum(keepdims=True)
-        degrees = (
-            self._start_degrees(len(counts))
-            if previous is None
-            else previous.degrees_of_freedom.copy()
-        )
-        seen = counts > 0.0
+        degrees, seen = self._start_degrees(len(counts)), counts > 0.0
+        if previous is not None:
+            degrees = previous.degrees_of_freedom.copy()
         if self.learns_degrees and seen.any():
             most, least = _mean_gap(np.array(self.range_of_degrees))
             degrees[seen] = 2.0 * gamma_shapes(np.clip(gaps[seen] / counts[seen], least, most))
@@ -536,7 +533,7 @@ class StudentT(
 
     def marginal_log_density(self, parameters: StudentTs, X: Floats, n_threads: int = 1) -> Floats:
         ratios, n_observed, highest = self._marginal_ratios(parameters, X, n_threads)
-        found = _log_density(parameters, np.log(ratios), n_observed, highest)
+        found = _log_density(parameters, ratios, n_observed, highest)
         return found.astype(X.dtype, copy=False)
 
     def _marginal_ratios(self, parameters, X, n_threads=1):
@@ -559,7 +556,7 @@ class StudentT(
     def _marginal_statistics(self, parameters, X, posterior, ratios, n_observed, n_threads):
         # E[u x x'] of missing values is E[u] times that of their expectations, plus what Gaussians
         # have of their covariance given the observed ones: it is divided by u, so not weighted.
-        u, gaps = _expected(parameters, ratios, np.log(ratios), n_observed)
+        u, gaps = _expected(parameters, ratios, n_observed)
         weighted, of_gaussian = posterior * u, self._gaussian.marginal_statistics
         moments = of_gaussian(parameters.gaussians, X, weighted, n_threads)
         starts, _ = _runs(X)
@@ -647,13 +644,12 @@ def _ratios_of(less_halves, parameters):
     return less_halves
 
 
-def _log_density(parameters, logs, n_observed, highest=None):
-    """Return log densities from log(1 + D / nu), and Gaussian log densities at the centres."""
+def _log_density(parameters, ratios, n_observed, highest=None):
+    """Return log densities from 1 + D / nu, and Gaussian log densities at the centres."""
     degrees = parameters.degrees_of_freedom
     if highest is None:
         highest = parameters.gaussians._offset(0.0)
-
-    out = _by_number(lambda d: -0.5 * (degrees + d), n_observed) * logs
+    out = _by_number(lambda d: -0.5 * (degrees + d), n_observed) * np.log(ratios)
     out += highest + _by_number(lambda d: _log_constant(degrees, d), n_observed)
     return out
 
@@ -668,11 +664,11 @@ def _sums(posterior, gaps):
     return counts, np.einsum("nk,nk->k", posterior, gaps, dtype=np.float64)
 
 
-def _expected(parameters, ratios, logs, n_observed):
-    """Return E[u | x] and E[u - 1 - log u | x] from 1 + D / nu and its log, (n_rows, K)."""
+def _expected(parameters, ratios, n_observed):
+    """Return E[u | x] and E[u - 1 - log u | x] from 1 + D / nu, (n_rows, K)."""
     degrees = parameters.degrees_of_freedom
     u = _by_number(lambda d: 1.0 + d / degrees, n_observed) / ratios
-    gaps = u + logs
+    gaps = u + np.log(ratios)
     gaps += _by_number(lambda d: _mean_gap(degrees + d) - np.log1p(d / degrees) - 1.0, n_observed)
     return u, gaps
 

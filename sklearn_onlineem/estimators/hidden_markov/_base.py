@@ -136,8 +136,8 @@ class BaseHMM(LearnsClasses, TakesPrior, SequenceEstimator):
 
     References
     ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.2.
+    Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden Variable
+    Models", UAI 2020, section 4.2.
     """
 
     n_components: int = parameter(default=1, valid=[COUNT], structural=True, kw_only=False)

@@ -196,8 +196,8 @@ class BaseMixture(LearnsClasses, ClassNamePrefixFeaturesOutMixin, MixtureParamet
 
     References
     ----------
-    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
-       Variable Models", UAI 2020, section 4.
+    Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden Variable
+    Models", UAI 2020, section 4.
     """
 
     init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
