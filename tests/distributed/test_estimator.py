@@ -1,7 +1,6 @@
 """Shards are learnt as one machine learns."""
 
 import copy
-import doctest
 import inspect
 import math
 import pickle
@@ -10,13 +9,13 @@ import subprocess
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
 from cases.comparing import assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS, by_likelihood
+from cases.guide import code_of
 from cases.merged_cases import EXACT, NUMBERED, REGULAR
 from cases.shards import all_modes, batch_pass
 from cases.wrappers import WRAPPERS, all_wrappers
@@ -453,7 +452,6 @@ def test_no_more_jobs_are_started_than_there_are_shards(X, monkeypatch):
     assert set(asked) == {3}
 
 
-PAGE = Path(__file__).parents[2] / "doc/guide/partitions.rst"
 AGAIN = """
 import sys
 import numpy as np
@@ -461,12 +459,6 @@ rows = np.load(sys.argv[2])
 print("begins", flush=True)
 follow(Path(sys.argv[1]), lambda position, n: rows[position : position + n], n_rows=10)
 """
-
-
-def functions_of(page):
-    """Return the examples of a page that import and define functions."""
-    examples = doctest.DocTestParser().get_examples(page.read_text())
-    return "".join(e.source for e in examples if e.source.startswith(("import", "from", "def")))
 
 
 def position_in(folder):
@@ -480,7 +472,8 @@ def test_a_partition_that_is_read_again_after_kills_gives_the_same_bits(rng, tmp
     folder.mkdir()
     save(start, folder / "0.npz")
     np.save(tmp_path / "rows.npy", X)
-    command = [sys.executable, "-c", functions_of(PAGE) + AGAIN, folder, tmp_path / "rows.npy"]
+    code = code_of("partitions.rst") + AGAIN
+    command = [sys.executable, "-c", code, folder, tmp_path / "rows.npy"]
     n_killed = 0
     while (position := position_in(folder)) < len(X):
         until = position + 10 * rng.integers(0, 10)

@@ -6,17 +6,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 from copy import deepcopy
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS
+from cases.guide import blocks_of
 from cases.shards import all_modes, assert_same_fit
 from numpy.testing import assert_allclose
 
@@ -41,7 +40,6 @@ pytestmark = [
     # Of PySpark itself, about pandas 3 and sockets.
     pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning"),
 ]
-PAGE = Path(__file__).parents[2] / "doc/guide/partitions.rst"
 
 
 def session_of(monkeypatch, how):
@@ -309,12 +307,9 @@ def test_an_error_that_cannot_be_sent_is_told(spark, X):
 
 def recipe(number, **names):
     """Run a piece of code of the page with such names; return what it defines."""
-    blocks = PAGE.read_text().split(".. code-block:: python\n")[1:]
-    lines = blocks[number].splitlines()
-    end = next((i for i, line in enumerate(lines) if line and not line.startswith("   ")), None)
     defined = {"deepcopy": deepcopy, "pd": pd, "pickle": pickle, "load": load, "save": save}
     defined |= {"combine_estimators": combine_estimators, **names}
-    exec(textwrap.dedent("\n".join(lines[:end])), defined)
+    exec(blocks_of("partitions.rst")[number], defined)
     return defined
 
 

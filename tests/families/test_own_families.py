@@ -4,34 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases.guide import defined_in
 from scipy.linalg import expm
 
 from sklearn_onlineem import Mixture, PoissonMixture
-from sklearn_onlineem.families import ExponentialFamily
 from sklearn_onlineem.families.gamma import increasing_root
 from sklearn_onlineem.families.poisson import Poisson, PoissonTangents
 from sklearn_onlineem.families.tangents import symmetric_exponential, tangents_of
 from sklearn_onlineem.families.wishart import _log_det_gap, _log_det_gap_slope
 from sklearn_onlineem.models.coordinates import has_coordinates
 
-
-class Geometric(ExponentialFamily):
-    def to_natural(self, mean):
-        return np.log(mean / (1.0 + mean))
-
-    def from_natural(self, natural):
-        return np.exp(natural) / -np.expm1(natural)
-
-    def log_partition(self, natural):
-        return -np.log(-np.expm1(natural)).sum(axis=1)
-
-    def regularise(self, mean):
-        return np.maximum(mean, 1e-10)
-
-    def sample(self, mean, components, rng):
-        return rng.geometric(1.0 / (1.0 + mean[components])) - 1.0
-
-
+Geometric = defined_in("families.rst", "nu")["Geometric"]
 WRONG = [np.sum, lambda x: x[:1], lambda x: x[..., None], lambda x: x * np.nan]
 
 

@@ -3,12 +3,12 @@
 import pickle
 import re
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from cases.guide import blocks_of
 from numpy.testing import assert_array_equal
 from sklearn.impute import SimpleImputer
 
@@ -29,8 +29,6 @@ if HAS_RIVER:
     from river import checks, datasets, evaluate, metrics, preprocessing
 
     from sklearn_onlineem.interop.river import RiverClusterer, RiverDetector
-
-PAGE = Path(__file__).parents[2] / "doc" / "guide" / "from_river.rst"
 
 
 def mixture(**parameters):
@@ -211,8 +209,7 @@ def test_progressive_validation_in_a_pipeline():
 
 
 def test_the_page_prints_what_it_says(capsys):
-    blocks = re.findall(r"\.\. code-block:: python\n\n((?:   .*\n|\n)+)", PAGE.read_text())
-    code = "".join(re.sub(r"^   ", "", block, flags=re.M) for block in blocks)
+    code = "".join(blocks_of("from_river.rst"))
     exec(code, {})
     expected = re.findall(r"^print\(.*\)  # (.*)$", code, flags=re.M)
     assert capsys.readouterr().out.splitlines() == expected and len(expected) > 2

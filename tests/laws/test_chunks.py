@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from cases.chains import CHAINS
 from cases.comparing import assert_close, assert_identical
+from cases.enumeration import LogDensities
 from numpy.testing import assert_array_equal
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.families import Family, Poisson
+from sklearn_onlineem.families import Poisson
 from sklearn_onlineem.models.hidden_markov import markov as hidden_markov
 from sklearn_onlineem.models.hidden_markov.markov import HiddenMarkovModel
-from sklearn_onlineem.statistics import Sums
 
 all_chains = pytest.mark.parametrize("case", CHAINS, ids=repr)
 N_SEQUENCES = 60
@@ -71,44 +71,30 @@ def test_drawn_states_differ_from_chunk_to_chunk(rng, small_chunks):
 
 
 @dataclass(frozen=True)
-class Told(Family):
-    """A family that a user has written in NumPy, which notes how many threads it is told of."""
+class Told(LogDensities):
+    """A family that notes how many threads it is told of."""
 
     told: set
 
     def log_density(self, parameters, X, n_threads=1):
         self.told.add(n_threads)
-        return X * np.log(parameters[:, 0]) - parameters[:, 0]
+        return super().log_density(parameters, X)
 
     def expected_statistics(self, X, responsibilities, n_threads=1):
         self.told.add(n_threads)
-        return Sums(responsibilities.sum(axis=0), responsibilities.T @ X)
-
-    def own_statistics(self, parameters, weights):
-        return Sums(weights, weights[:, None] * parameters)
-
-    def m_step(self, statistics, previous=None):
-        return statistics.total / statistics.weight[:, None]
-
-    def kl_divergence(self, p, q):
-        return (p * np.log(p / q) - p + q).sum(axis=1)
-
-    def sample(self, parameters, components, rng):
-        return rng.poisson(parameters[components]).astype(float)
+        return super().expected_statistics(X, responsibilities)
 
 
 @pytest.mark.parametrize(("n_values", "told"), [(30, {1}), (1 << 20, {4})])
 def test_a_chunk_of_several_is_one_threads(n_values, told, rng, monkeypatch):
     """So that threads meet once a pass; data of one chunk they share row by row."""
     monkeypatch.setattr(hidden_markov, "_CHUNK_VALUES", n_values)
-    moves, rates = rng.dirichlet(np.ones(3), 3), np.array([[1.0], [4.0], [9.0]])
-    X = rng.poisson(4.0, (400, 1)).astype(float)
-    data = Sequences(Rows(X, n_threads=4), np.arange(0, 401, 8))
-    family = Told(set())
-    found = HiddenMarkovModel(family, moves[0], moves, rates).e_step(data)
-    assert family.told == told
-    poisson = HiddenMarkovModel(Poisson(), moves[0], moves, rates)
-    assert_close(found[0], poisson.e_step(data)[0])
+    moves, densities = rng.dirichlet(np.ones(3), 3), rng.standard_normal((400, 3))
+    data = Sequences(Rows(densities, n_threads=4), np.arange(0, 401, 8))
+    model = HiddenMarkovModel(Told(3, set()), moves[0], moves, None)
+    found = model.e_step(data)
+    assert model.family.told == told
+    assert_close(found, replace(model, family=LogDensities(3)).e_step(data))
 
 
 @pytest.mark.parametrize("n_threads", [1, 4])
