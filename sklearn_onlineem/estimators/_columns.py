@@ -300,9 +300,8 @@ def _categories_of(column, is_told):
         return None
     seen = values[~np.isnan(values)]
     least, most = seen.min(initial=np.inf), seen.max(initial=0.0)
-    if not 1.0 <= least <= most < least + max(_MOST_CODES, len(values)):
-        return None
-    if not ((seen == np.floor(seen)).all() and most < _LARGEST_CODE):
+    are_codes = 1.0 <= least <= most < min(least + max(_MOST_CODES, len(values)), _LARGEST_CODE)
+    if not (are_codes and (seen == np.floor(seen)).all()):
         return None
     return np.arange(int(least), int(most) + 1)
 

@@ -289,7 +289,8 @@ def _form_of_list(X, convert):
 
 def _common_library(X):
     """Return the library of the data frames in a list; None if all are arrays."""
-    first, names = None if type(X[0]) is np.ndarray else _library_of(X[0]), None
+    first = None if type(X[0]) is np.ndarray else _library_of(X[0])
+    names = None if first is None else frame_of(X[0]).columns
     for i, part in enumerate(X):
         if type(part) is np.ndarray and first is None:
             continue
@@ -298,11 +299,7 @@ def _common_library(X):
                 f"Sequence {i} of X is of {type(part)}, and the first of {type(X[0])}: pass either"
                 " data frames of one library or arrays."
             )
-        if first is None:
-            continue
-        own = frame_of(part).columns
-        names = names or own
-        if own != names:
+        if first is not None and (own := frame_of(part).columns) != names:
             raise ValueError(
                 f"Sequence {i} of X has the columns {own}, and the first {names}: their names and"
                 " their order must agree."

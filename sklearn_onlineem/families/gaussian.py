@@ -215,9 +215,8 @@ class Gaussian(
         if self.learns_covariances is False or not isinstance(self.covariance, Full | Tied):
             return self
         step = -(-len(X) // _FLOOR_ROWS)
-        X, weight = X[::step].astype(np.float64, copy=False), np.ones(len(X[::step]))
-        if sample_weight is not None:
-            weight = sample_weight[::step].astype(np.float64, copy=False)
+        X = X[::step].astype(np.float64, copy=False)
+        weight = np.ones(len(X)) if sample_weight is None else sample_weight[::step]
         observed, d = ~np.isnan(X), X.shape[1]
         weight, counts = weight * observed.any(axis=1), weight @ observed
         if not counts.all():

@@ -623,9 +623,8 @@ class MixtureOf(
         return None if inner is None else ["weight_concentration", *inner]
 
     def smoothing(self, n_features: int) -> Mapping[str, object]:
-        if not isinstance(self.family, ConjugatePriors):
-            return {}
-        return self.family.smoothing(n_features)
+        family = self.family
+        return family.smoothing(n_features) if isinstance(family, ConjugatePriors) else {}
 
     def prior_statistics(
         self,
@@ -669,8 +668,8 @@ class MixtureOf(
         self, parameters: Submixtures, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> SubmixtureStatistics:
         of_parts = self._marginal_posterior(parameters, X, posterior, n_threads)
-        family = self.family
-        return self._evidence(family.marginal_statistics, parameters, X, of_parts, n_threads)
+        statistics = self.family.marginal_statistics
+        return self._evidence(statistics, parameters, X, of_parts, n_threads)
 
     def _marginal_posterior(self, parameters, X, posterior, n_threads=1):
         log_density = require(self.family, Marginals).marginal_log_density
@@ -713,10 +712,7 @@ class _Numbers:
         return self._at(self.parts.pdf, x)
 
     def ppf(self, q: ArrayLike) -> Floats:
-        own = np.zeros((len(self.weights), *self.weights.shape))
-        k = np.arange(len(own))
-        own[k, k] = self.weights
-        q = np.asarray(q)
+        own, q = np.eye(len(self.weights))[:, :, None] * self.weights, np.asarray(q)
         found = mixture_quantiles(self.parts, own.reshape(len(own), -1), q.ravel())
         return found.reshape(*q.shape[:-1], -1)
 
@@ -771,10 +767,8 @@ def _best_split(Z, weight, k):
     total = weight.sum()
     mean = (weight @ Z) / total
     is_above = Z > mean
-    n_above, above_mean = (
-        weight @ is_above,
-        weight @ (Z.multiply(is_above) if sparse.issparse(Z) else np.where(is_above, Z, 0.0)),
-    )
+    above = Z.multiply(is_above) if sparse.issparse(Z) else np.where(is_above, Z, 0.0)
+    n_above, above_mean = weight @ is_above, weight @ above
     share = n_above * (total - n_above)
     gains = np.divide((above_mean - n_above * mean) ** 2 * total, share,
                       out=np.zeros(len(mean)), where=share > 0.0)  # fmt: skip

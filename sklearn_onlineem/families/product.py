@@ -267,10 +267,8 @@ class Product(
         )
 
     def effective_counts(self, statistics: ProductStatistics) -> Floats:
-        counts = [
-            family.effective_counts(factor) for family, factor in self._each(statistics.factors)
-        ]
-        return np.mean(counts, axis=0)
+        each = self._each(statistics.factors)
+        return np.mean([family.effective_counts(factor) for family, factor in each], axis=0)
 
     def n_values(self, rows: Rows) -> float:
         groups = self._groups(rows.X)

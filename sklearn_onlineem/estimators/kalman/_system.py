@@ -298,12 +298,10 @@ class System:
         names, parts = self.learnt(), {}
         learnt = [field for name, field in self.fields.items() if name in names]
         for part in _PARTS.values():
-            own, regression = (
-                [field.learnt for field in learnt if field.part == part],
-                getattr(model, part),
-            )
+            own = dict.fromkeys(field.learnt for field in learnt if field.part == part)
+            regression = getattr(model, part)
             fixed = self._fixed(part, regression)
-            parts[part] = replace(regression, learnt=tuple(dict.fromkeys(own)), fixed=fixed)
+            parts[part] = replace(regression, learnt=tuple(own), fixed=fixed)
         return replace(model, **parts)
 
     @property
