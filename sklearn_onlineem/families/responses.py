@@ -59,21 +59,19 @@ class BernoulliRegression(WorkingRegression[BernoulliRegressions, BernoulliRegre
         & u_j \sim \mathrm{PG}(1, \psi_j), \quad
         p(y_j, u_j \mid x, k) \propto e^{(y_j - 1/2) \psi_j - u_j \psi_j^2 / 2}
 
-    The first columns of a row are the inputs x, the others the bits y, and a density is that of y
-    given x. A bit has a hidden precision u of a Polya-Gamma distribution. Its expectation given x
-    and y is :math:`\tanh(\psi / 2) / (2 \psi)`, and given u the log density is a quadratic form in
-    the coefficients. So the M-step is closed: it is least squares of (y - 1/2) / E[u] with the
-    weights r E[u]. The likelihood never falls, and a fixed point is a weighted maximum of it. The
-    bound of EM is that of Jaakkola and Jordan. Stochastic EM draws components, not precisions.
+    Rows are (x, y), as of `GaussianRegression`, with bits y. A bit has a hidden precision u of a
+    Polya-Gamma distribution. Its expectation given x and y is :math:`\tanh(\psi / 2) / (2 \psi)`,
+    and given u the log density is a quadratic form in the coefficients. So the M-step is closed: it
+    is least squares of (y - 1/2) / E[u] with the weights r E[u]. The likelihood never falls, and a
+    fixed point is a weighted maximum of it. The bound of EM is that of Jaakkola and Jordan.
+    Stochastic EM draws components, not precisions.
 
-    Inputs have no model. Each component carries the moments of the inputs that it has seen,
-    weighted by E[u], which are the inertia of online EM. With :math:`\Omega_k = E[u x x']`, where x
-    has a 1 for the intercept, the divergence of y and u is
+    The moments of inputs that are the inertia of online EM are weighted by E[u]. With
+    :math:`\Omega_k = E[u x x']`, where x has a 1 for the intercept, the divergence of y and u is
 
     .. math:: \tfrac{1}{2} (\tilde\beta - \beta)' \Omega_k (\tilde\beta - \beta).
 
-    Samples have normal inputs of the moments seen. Parameters are `WorkingRegressions`;
-    statistics are centred (`BernoulliRegressionStatistics`).
+    Parameters are `WorkingRegressions`; statistics are centred (`BernoulliRegressionStatistics`).
 
     Parameters
     ----------
@@ -187,13 +185,13 @@ class PoissonRegression(WorkingRegression[WorkingRegressions, PoissonRegressionS
     .. math::
         p(y \mid x, k) = \prod_j e^{-m_j} m_j^{y_j} / y_j!, \quad \log m = \psi = B_k x + c_k
 
-    The first columns of a row are the inputs x, the others the counts y, and a density is that of y
-    given x. The M-step is one Newton step of the weighted generalised linear model: least squares
-    of the working responses :math:`\psi + (y - m) / m` with the weights r m, at the rates m of the
-    old parameters. It is shortened, as the exponential has no quadratic bound. Let u be the change
-    of log rates that a whole step makes, and U its largest value in the box of the inputs of the
-    rows. Since :math:`(e^u - 1 - u) / u^2` grows with u, a part t of the step changes the bound
-    of EM, with inertia and prior, by at least
+    Rows are (x, y), as of `GaussianRegression`, with counts y. The M-step is one Newton step of the
+    weighted generalised linear model: least squares of the working responses
+    :math:`\psi + (y - m) / m` with the weights r m, at the rates m of the old parameters. It is
+    shortened, as the exponential has no quadratic bound. Let u be the change of log rates that a
+    whole step makes, and U its largest value in the box of the inputs of the rows. Since
+    :math:`(e^u - 1 - u) / u^2` grows with u, a part t of the step changes the bound of EM, with
+    inertia and prior, by at least
 
     .. math::
         Q \Big(t - \frac{e^{t U} - 1 - t U}{U^2}\Big),
@@ -203,17 +201,16 @@ class PoissonRegression(WorkingRegression[WorkingRegressions, PoissonRegressionS
     step, and steps near the maximum are whole. Statistics know the old parameters and the box
     (`Origin`); own statistics have none, so that merged models are the least squares of all.
 
-    Inputs have no model. Each component carries the moments of the inputs that it has seen,
-    weighted by m, which are the inertia of online EM. With :math:`\Omega_k = E[m x x']`, where x
-    has a 1 for the intercept, it is the divergence of y to second order,
+    The moments of inputs that are the inertia of online EM are weighted by m. With
+    :math:`\Omega_k = E[m x x']`, where x has a 1 for the intercept, the divergence of y is to
+    second order
 
     .. math::
         E[m (e^u - 1 - u)] \approx
         \tfrac{1}{2} (\tilde\beta - \beta)' \Omega_k (\tilde\beta - \beta).
 
-    So small online steps are natural gradient steps. Samples have normal inputs of the moments
-    seen. Parameters are `WorkingRegressions`; statistics are centred
-    (`PoissonRegressionStatistics`).
+    So small online steps are natural gradient steps. Parameters are `WorkingRegressions`;
+    statistics are centred (`PoissonRegressionStatistics`).
 
     Parameters
     ----------

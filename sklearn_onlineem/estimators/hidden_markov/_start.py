@@ -215,11 +215,11 @@ class HiddenMarkovInitialiser(ClusterInitialiser):
         least = LEAST_GAIN * data.row_weight / data.total_weight
 
         def likelihood_of(start):
-            prior = self.prior(start.family, data.n_features)
-            if prior is None:
-                return climbed(start, data, _PASSES)[1]
-            prior = start.chain_statistics(0.0 * start.start, 0.0 * start.transmat, prior)
-            return climbed(start, data, _PASSES, [(1.0 / data.total_weight, prior)])[1]
+            prior, terms = self.prior(start.family, data.n_features), []
+            if prior is not None:
+                prior = start.chain_statistics(0.0 * start.start, 0.0 * start.transmat, prior)
+                terms = [(1.0 / data.total_weight, prior)]
+            return climbed(start, data, _PASSES, terms)[1]
 
         return likeliest((model, other), likelihood_of, least)
 

@@ -266,14 +266,9 @@ class KalmanFilter(TakesPrior, TakesInputs, SequenceEstimator):
                 raise ValueError(f"structure determines {given[0]}: leave it out.")
             parts = tuple(checked_structure(self.structure))
             return System.of_structure(parts, self.reg_covar, **noise_types)
+        given, varying = {n: getattr(self, n) for n in FIELDS_WITH_INPUTS}, frozenset(varying)
         return System(
-            {name: getattr(self, name) for name in FIELDS_WITH_INPUTS},
-            self.n_dim_state,
-            self.em_vars,
-            self.params,
-            noise_types,
-            self.reg_covar,
-            frozenset(varying),
+            given, self.n_dim_state, self.em_vars, self.params, noise_types, self.reg_covar, varying
         )
 
     _reader = KalmanReader
