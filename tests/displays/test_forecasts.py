@@ -13,18 +13,19 @@ from sklearn_onlineem.displays.forecasts import autocorrelations
 from sklearn_onlineem.structure import Level, Season
 
 
+def waves(rng, n):
+    angles = np.arange(n) / 5
+    return np.column_stack([np.sin(angles), np.cos(angles)]) + 0.2 * rng.normal(size=(n, 2))
+
+
 @pytest.fixture
 def kalman(rng):
-    X = np.column_stack([np.sin(np.arange(80) / 5), np.cos(np.arange(80) / 5)])
-    return KalmanFilter(2, max_iter=3, tol=0.0, random_state=0).fit(
-        X + 0.2 * rng.normal(size=(80, 2))
-    )
+    return KalmanFilter(2, max_iter=3, tol=0.0, random_state=0).fit(waves(rng, 80))
 
 
 @pytest.fixture
 def X(rng):
-    X = np.column_stack([np.sin(np.arange(60) / 5), np.cos(np.arange(60) / 5)])
-    X += 0.2 * rng.normal(size=(60, 2))
+    X = waves(rng, 60)
     X[20:25] = X[30, 1] = np.nan
     return X
 

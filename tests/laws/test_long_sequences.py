@@ -39,8 +39,14 @@ def uses(model, data):
     return evidence, of_rows, model.log_likelihood(data), model.posterior(data), model.decoded(data)
 
 
-def with_threads(data, n_threads):
-    return replace(data, rows=replace(data.rows, n_threads=n_threads))
+def assert_same_in_blocks(blocks, model, data, tolerance=1e-10):
+    """Blocks say what the whole says, with any number of threads."""
+    whole = uses(model, data)
+    blocks()
+    shared = replace(data, rows=replace(data.rows, n_threads=2))
+    one, two = uses(model, data), uses(model, shared)
+    assert_close(one, whole, rtol=tolerance, atol=tolerance)
+    assert_identical(two, one)
 
 
 @all_chains
@@ -60,11 +66,7 @@ def test_blocks_say_what_the_whole_says(case, kind, rng, blocks):
     data = Sequences(rows, np.array([0, 5, 9, len(rows) - 3, len(rows)]))
     if kind == "continued":
         data = data[2:].continued(case.before(model, rng))
-    whole = uses(model, data)
-    blocks()
-    one, two = (uses(model, with_threads(data, n)) for n in (1, 2))
-    assert_close(one, whole, rtol=1e-10, atol=1e-10)
-    assert_identical(two, one)
+    assert_same_in_blocks(blocks, model, data)
 
 
 @pytest.mark.parametrize("n_rows", [3, 4, 255, 257, 511, 513])
@@ -94,13 +96,8 @@ def left_to_right(rng, n_rows, dtype=np.float64):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_lost_digits_are_brought_back(dtype, rng, blocks):
     model, data = left_to_right(rng, 1500, dtype)
-    whole = uses(model, data)
     assert model.log_likelihood(data)[0] > -5000.0
-    blocks()
-    found = uses(model, data)
-    rtol = 1e-10 if dtype is np.float64 else 1e-5
-    assert_close(found, whole, rtol=rtol, atol=rtol)
-    assert_identical(uses(model, with_threads(data, 2)), found)
+    assert_same_in_blocks(blocks, model, data, 1e-10 if dtype is np.float64 else 1e-5)
 
 
 @pytest.mark.parametrize("row", [100, 300, 600], ids="row {}".format)
@@ -112,11 +109,8 @@ def test_states_in_doubt_may_be_needed_in_any_piece(row, rng, blocks):
     X[row + 1 : row + 21, 0] += 30.0
     X[1200:, 1:] -= 0.5
     data = Sequences(Rows(X), np.array([0, len(X)]))
-    whole, end = uses(model, data), model.filtered_end(data)
-    blocks()
-    found = uses(model, data)
-    assert_close(found, whole, rtol=1e-10, atol=1e-10)
-    assert_identical(uses(model, with_threads(data, 2)), found)
+    end = model.filtered_end(data)
+    assert_same_in_blocks(blocks, model, data)
     assert_allclose(model.filtered_end(data), end, rtol=1e-10, atol=1e-10)
 
 
@@ -129,11 +123,7 @@ def test_many_states(kind, n_rows, rng, blocks):
     transmat /= transmat.sum(axis=1, keepdims=True)
     model = HiddenMarkovModel(LogDensities(K), np.full(K, 1 / K), transmat, None, GivenLength())
     data = Sequences(Rows(rng.normal(size=(n_rows, K))), np.array([0, n_rows]))
-    whole = uses(model, data)
-    blocks()
-    one, two = (uses(model, with_threads(data, n)) for n in (1, 2))
-    assert_close(one, whole, rtol=1e-10, atol=1e-10)
-    assert_identical(two, one)
+    assert_same_in_blocks(blocks, model, data)
 
 
 def test_an_impossible_sequence_is_an_error(rng, blocks):

@@ -29,6 +29,7 @@ from sklearn_onlineem.models.mixtures.mixture import MixtureModel
 from sklearn_onlineem.models.split_merge import reinitialised
 
 all_mixtures = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
+GAUSSIAN = next(case for case in ESTIMATORS if case.make is GaussianMixture)
 
 
 def labelled(case, X, y, weights):
@@ -73,14 +74,13 @@ def test_none_comes_back_where_the_rest_describes_the_rows(case, rng):
 
 
 def test_those_without_weight_and_those_with_labels_stay(rng):
-    case = next(case for case in ESTIMATORS if case.make is GaussianMixture)
-    X, y = case.data(rng, 400)
-    model = nearly_empty(case, X, y)
-    data = case()._input(fresh=True).read(X)
+    X, y = GAUSSIAN.data(rng, 400)
+    model = nearly_empty(GAUSSIAN, X, y)
+    data = GAUSSIAN()._input(fresh=True).read(X)
     assert model.reinitialised(data) is not None
     assert replace(model, weights=np.array([0.6, 0.0, 0.4])).reinitialised(data) is None
     assert replace(model, weights=np.array([1.0, 0.0, 0.0])).reinitialised(data) is None
-    known = case(semi_supervised=True)._input(fresh=True).read(X, np.where(y == 2, 2, -1))
+    known = GAUSSIAN(semi_supervised=True)._input(fresh=True).read(X, np.where(y == 2, 2, -1))
     assert model.reinitialised(known) is None
     assert model.reinitialised(data[:3]) is None
 
@@ -266,11 +266,10 @@ def test_batches_of_any_size_bring_it_back_after_the_same_rows(case, size, rng):
 @pytest.mark.parametrize("size", [10, 100])
 @pytest.mark.parametrize("solver", ["online", BayesianOnline(forgetting=0.99)], ids=repr)
 def test_what_it_keeps_is_pickled_and_merged_as_nothing(size, solver, rng):
-    case = next(case for case in ESTIMATORS if case.make is GaussianMixture)
-    X, y = case.data(rng, 400)
-    model = nearly_empty(case, X, y)
-    streams = [stream_from(case, model, X, y, solver) for _ in range(2)]
-    before = stream_from(case, labelled(case, X, y, np.full(3, 1 / 3)), X, y, solver)
+    X, y = GAUSSIAN.data(rng, 400)
+    model = nearly_empty(GAUSSIAN, X, y)
+    streams = [stream_from(GAUSSIAN, model, X, y, solver) for _ in range(2)]
+    before = stream_from(GAUSSIAN, labelled(GAUSSIAN, X, y, np.full(3, 1 / 3)), X, y, solver)
     for at in range(400, 3000, size):
         for mixture in (*streams, before):
             mixture.partial_fit(X[at % 400 : at % 400 + size])
@@ -293,9 +292,8 @@ def test_what_it_keeps_is_pickled_and_merged_as_nothing(size, solver, rng):
 
 
 def test_components_that_are_never_forgotten_are_never_reinitialised(rng):
-    case = next(case for case in ESTIMATORS if case.make is GaussianMixture)
-    X, y = case.data(rng, 400)
-    mixture = stream_from(case, nearly_empty(case, X, y), X, y, "bayesian")
+    X, y = GAUSSIAN.data(rng, 400)
+    mixture = stream_from(GAUSSIAN, nearly_empty(GAUSSIAN, X, y), X, y, "bayesian")
     for at in range(400, 6800, 100):
         mixture.partial_fit(X[at % 400 : at % 400 + 100])
     assert mixture.n_rows_kept_ == 0
