@@ -4,8 +4,9 @@ from functools import partial
 
 import numpy as np
 import pytest
+from cases.comparing import assert_identical
 from cases.inputs import WEIGHTS, controlled
-from cases.joint_gaussian import given_rows, joint
+from cases.joint_gaussian import assert_inference, given_rows, joint
 from cases.kalman_filters import D, K, draw_system, with_gaps
 from numpy.testing import assert_allclose
 
@@ -37,31 +38,22 @@ def test_inference_is_that_of_the_joint_gaussian(rng):
     system, n, ahead = draw(rng), 6, 3
     kalman = KalmanFilter.from_parameters(**system)
     X, u = with_gaps(rng, rng.normal(size=(n, D))), rng.normal(size=(n + ahead, M))
+    model, given = kalman.model_, {"inputs": u[:n]}
+    data = kalman._input().read(X, **given)
+    mean, S, _ = joint(with_offsets(system, u[:n]), n)
+    assert_inference(model, data, partial(given_rows, mean, S, X))
+    assert kalman.score(X, **given) == model.log_likelihood(data)[0]
+    assert_identical(kalman.smooth(X, lags=True, **given), model.smoothed(data))
+    assert_identical(kalman.transform(X, **given), model.smoothed(data)[0])
+    assert_identical(kalman.impute(X, **given), model.imputed(data))
+    assert_identical(kalman.filter(X, **given), model.filtered(data))
+    assert_identical(kalman.predict(X, return_cov=True, **given), model.predicted(data))
+    rows, spread = kalman.forecast(X, ahead, return_cov=True, **given, future_inputs=u[n:])
     mean, S, _ = joint(with_offsets(system, u), n + ahead)
-    first = (n + ahead) * K
-    given = partial(given_rows, mean, S, np.vstack([X, np.full((ahead, D), np.nan)]))
-    expected, posterior, rest = given(n)
-    assert kalman.score(X, inputs=u[:n]) == pytest.approx(expected, abs=1e-9)
-    means, covariances, lags = kalman.smooth(X, lags=True, inputs=u[:n])
-    assert_allclose(means.ravel(), posterior[: n * K], atol=1e-9)
-    assert_allclose(kalman.transform(X, inputs=u[:n]), means)
-    imputed = kalman.impute(X, inputs=u[:n])
-    assert_allclose(imputed.ravel(), posterior[first : first + n * D], atol=1e-9)
-    filtered, predicted = kalman.filter(X, inputs=u[:n]), kalman.predict(X, inputs=u[:n])
-    for t in range(n):
-        h, v = slice(t * K, t * K + K), slice(first + t * D, first + t * D + D)
-        assert_allclose(covariances[t], rest[h, h], atol=1e-9)
-        if t:
-            assert_allclose(lags[t], rest[h, h.start - K : h.start], atol=1e-9)
-        assert_allclose(filtered[0][t], given(t + 1)[1][h], atol=1e-9)
-        assert_allclose(filtered[1][t], given(t + 1)[2][h, h], atol=1e-9)
-        assert_allclose(predicted[t], given(t)[1][v], atol=1e-9)
-    future = {"inputs": u[:n], "future_inputs": u[n:]}
-    rows, spread = kalman.forecast(X, ahead, return_cov=True, **future)
-    assert_allclose(rows.ravel(), posterior[first + n * D :], atol=1e-9)
-    for s in range(ahead):
-        v = slice(first + (n + s) * D, first + (n + s + 1) * D)
-        assert_allclose(spread[s], rest[v, v], atol=1e-9)
+    _, mean, S = given_rows(mean, S, np.vstack([X, np.full((ahead, D), np.nan)]), n)
+    assert_allclose(rows.ravel(), mean[-ahead * D :], atol=1e-9)
+    blocks = S[-ahead * D :, -ahead * D :].reshape(ahead, D, ahead, D)
+    assert_allclose(spread, np.einsum("sdse->sde", blocks), atol=1e-9)
 
 
 def test_a_constant_input_is_an_offset(rng):
@@ -79,9 +71,6 @@ def test_a_constant_input_is_an_offset(rng):
         assert_allclose(getattr(kalman, f"{name}_"), getattr(plain, f"{name}_"), atol=1e-8)
     for name, offset in zip(WEIGHTS, offsets, strict=True):
         assert_allclose(getattr(kalman, f"{name}_")[:, 0], getattr(plain, f"{offset}_"), atol=1e-8)
-
-
-# --------------------------------------------------------------------------------------- peers
 
 
 # ------------------------------------------------------------------------------------ all around
