@@ -46,7 +46,7 @@ LIMITS = {
     "kernel code": 14_717,
     "public names": 110,
     "import circles": 0,
-    "test code": 38_801,
+    "test code": 38_779,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
