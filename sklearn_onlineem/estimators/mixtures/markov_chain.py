@@ -83,9 +83,7 @@ class ChainsInput(RowsInput):
                 raise ValueError(_NO_ROWS)
         return super()._converted(X)
 
-    def read(
-        self, X, y=None, sample_weight=None, classes=None, lengths=None, groups=None
-    ):  # fmt: skip
+    def read(self, X, y=None, sample_weight=None, classes=None, lengths=None, groups=None):
         if lengths is not None or groups is not None:
             with error_context(self._estimator):
                 convert = partial(_texts_or_codes, self._estimator)
@@ -339,8 +337,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
         Parameters
         ----------
-        X, lengths
-            Sequences or counts, as in `fit`.
         predictive : bool, default=False
             Whether to use the posterior predictive distribution, a product of Polya distributions
             over the symbols, instead of the model. It requires ``solver="bayesian"``.
