@@ -6,7 +6,6 @@ block, whose topics are drawn as counts, see `_topic_draws.h`.
 """
 
 from cython.parallel cimport prange
-from libc.limits cimport INT_MAX
 from libc.math cimport INFINITY, fmax
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -171,65 +170,73 @@ cdef Py_ssize_t end_of_piece(const Tokens* problem, Py_ssize_t first) noexcept n
     return last
 
 
-cdef int check_tokens(
-    Tokens* problem, const int[::1] tokens, const int64_t[::1] offsets,
-    const unsigned char[:, ::1] allowed, int[::1] topics, const int64_t[::1] block_offsets,
-    const int[::1] block_words, const float[::1] block_counts, float[:, ::1] block_topics,
-    const double[::1] totals, const double[::1] alpha, double beta,
-) except -1:
-    cdef Py_ssize_t d, i, k, n_blocks = block_words.shape[0]
-    cdef double n
-    cdef int V, K
-    cdef bint present = True, valid = True
-    problem.n, problem.K = offsets.shape[0] - 1, alpha.shape[0]
-    require(problem.n > 0 and problem.K > 0 and problem.V > 0 and problem.n_threads > 0,
-            "documents, topics, words, threads")
-    check_lanes(problem.K, problem.P)
-    require(topics.shape[0] == tokens.shape[0] and offsets[0] == 0
-            and offsets[problem.n] == tokens.shape[0], "offsets of all tokens and topics")
-    problem.most_tokens = 0
-    for d in range(problem.n):
-        require(offsets[d] <= offsets[d + 1], "offsets do not fall")
-        problem.most_tokens = max(problem.most_tokens, offsets[d + 1] - offsets[d])
-    require(problem.most_tokens < MOST_TOKENS, "a document has less than 2^24 tokens")
-    check_allowed(allowed, problem.n, problem.K)
-    V, K = <int> min(problem.V, INT_MAX), <int> min(problem.K, INT_MAX)
-    for i in range(tokens.shape[0]):
-        present &= 0 <= tokens[i] < V
-        valid &= -1 <= topics[i] < K
-    for d in range(problem.n if valid and allowed.shape[0] > 0 else 0):
+cdef Tokens tokens_of(
+    int[::1] topics, const int64_t[::1] offsets, const int64_t[::1] block_offsets,
+    float[:, ::1] block_topics, const unsigned char[:, ::1] allowed, const double[::1] alpha,
+    int least,
+) except *:
+    """Topics of documents, and what these may use; a topic of -1 is none, if it is the `least`."""
+    cdef Tokens documents
+    cdef Py_ssize_t n = offsets.shape[0] - 1, K = alpha.shape[0], P = block_topics.shape[1], d, i, k
+    cdef bint valid = True, is_allowed
+    require(n > 0 and K > 0, "documents, topics")
+    check_lanes(K, P)
+    require(offsets[0] == 0 and offsets[n] == topics.shape[0], "offsets of all topics")
+    require(block_offsets.shape[0] == n + 1 and block_offsets[0] == 0
+            and block_offsets[n] == block_topics.shape[0], "offsets of all blocks, rows of topics")
+    documents.most_tokens = 0
+    for d in range(n):
+        require(offsets[d] <= offsets[d + 1] and block_offsets[d] <= block_offsets[d + 1],
+                "offsets, and those of blocks, do not fall")
+        documents.most_tokens = max(documents.most_tokens, offsets[d + 1] - offsets[d])
+    check_allowed(allowed, n, K)
+    for d in range(n):
         for i in range(offsets[d], offsets[d + 1]):
-            valid &= topics[i] < 0 or allowed[d, topics[i]] != 0
-    require(block_offsets.shape[0] == problem.n + 1 and block_offsets[0] == 0
-            and block_offsets[problem.n] == n_blocks == block_counts.shape[0]
-            == block_topics.shape[0] and block_topics.shape[1] == problem.P,
-            "offsets of all blocks, counts, rows of topics")
-    for d in range(problem.n):
-        require(block_offsets[d] <= block_offsets[d + 1] <= n_blocks,
-                "offsets of blocks do not fall")
-        n = offsets[d + 1] - offsets[d]
+            valid &= least <= topics[i] < K and (
+                allowed.shape[0] == 0 or topics[i] < 0 or allowed[d, topics[i]] != 0)
         for i in range(block_offsets[d], block_offsets[d + 1]):
+            for k in range(P):
+                is_allowed = k < K and (allowed.shape[0] == 0 or allowed[d, k] != 0)
+                valid &= 0 <= block_topics[i, k] < INFINITY
+                valid &= is_allowed or block_topics[i, k] == 0
+    require(valid, "topics of tokens, and of blocks, are among those that the document may use")
+    documents.n, documents.K, documents.P, documents.alpha_sum = n, K, P, check_prior(alpha)
+    documents.offsets, documents.block_offsets = &offsets[0], &block_offsets[0]
+    documents.topics = &topics[0] if topics.shape[0] > 0 else NULL
+    documents.block_topics = &block_topics[0, 0] if block_topics.shape[0] > 0 else NULL
+    documents.alpha = &alpha[0]
+    documents.allowed = &allowed[0, 0] if allowed.shape[0] > 0 else NULL
+    return documents
+
+
+cdef int add_words(
+    Tokens* documents, const int[::1] tokens, const int[::1] block_words,
+    const float[::1] block_counts, Py_ssize_t V,
+) except -1:
+    """The words of documents are among V."""
+    cdef Py_ssize_t n_tokens = documents.offsets[documents.n]
+    cdef Py_ssize_t n_blocks = documents.block_offsets[documents.n], P = documents.P, d, i, k
+    cdef double n
+    cdef bint present = True, valid = True
+    require(tokens.shape[0] == n_tokens and block_words.shape[0] == n_blocks
+            and block_counts.shape[0] == n_blocks, "words of all tokens and blocks, counts")
+    for i in range(n_tokens):
+        present &= 0 <= tokens[i] < V
+    for d in range(documents.n):
+        n = documents.offsets[d + 1] - documents.offsets[d]
+        for i in range(documents.block_offsets[d], documents.block_offsets[d + 1]):
             present &= 0 <= block_words[i] < V
             valid &= 0 <= block_counts[i] < MOST_TOKENS and block_counts[i] == <int> block_counts[i]
             n += block_counts[i]
-            for k in range(problem.P):
-                valid &= 0 <= block_topics[i, k] <= block_counts[i]
-                if k >= K or allowed.shape[0] > 0 and not allowed[d, k]:
-                    valid &= block_topics[i, k] == 0
+            for k in range(P):
+                valid &= documents.block_topics[i * P + k] <= block_counts[i]
         require(n < MOST_TOKENS, "a document has less than 2^24 tokens")
     require(present, "words are rows of the table")
-    require(valid, "topics are among those that the document may use, or -1; blocks have counts")
-    require(totals.shape[0] == problem.P, "totals are of a row's topics")
-    check_prior(alpha)
-    require(0 < beta <= most_prior(), "the prior's beta is positive, and at most 1e30")
-    problem.tokens = &tokens[0] if tokens.shape[0] > 0 else NULL
-    problem.topics = &topics[0] if tokens.shape[0] > 0 else NULL
-    problem.block_words = &block_words[0] if n_blocks > 0 else NULL
-    problem.block_counts = &block_counts[0] if n_blocks > 0 else NULL
-    problem.block_topics = &block_topics[0, 0] if n_blocks > 0 else NULL
-    problem.offsets, problem.block_offsets = &offsets[0], &block_offsets[0]
-    problem.alpha = &alpha[0]
-    problem.allowed = &allowed[0, 0] if allowed.shape[0] > 0 else NULL
+    require(valid, "blocks have whole counts, of which each topic has some")
+    documents.V = V
+    documents.tokens = &tokens[0] if n_tokens > 0 else NULL
+    documents.block_words = &block_words[0] if n_blocks > 0 else NULL
+    documents.block_counts = &block_counts[0] if n_blocks > 0 else NULL
     return 0
 
 
@@ -293,16 +300,17 @@ def sweep(
     too, are those of the pass before. Return the sum of the logarithms of what counts say of the
     tokens: of log p(w_n | all other tokens) in the first case.
     """
-    cdef Tokens problem
+    cdef Tokens problem = tokens_of(
+        topics, offsets, block_offsets, block_topics, allowed, alpha, -1)
     cdef Py_ssize_t i, k
     cdef int part
     cdef double log_likelihood
     cdef bint collapsed = new_word_topic is None
-    require(n_threads > 0, "threads")
-    problem.V, problem.P = word_topic.shape[0], word_topic.shape[1]
+    add_words(&problem, tokens, block_words, block_counts, word_topic.shape[0])
+    require(problem.V > 0 and n_threads > 0, "words, threads")
+    require(word_topic.shape[1] == problem.P == totals.shape[0], "tables are of a row's topics")
+    require(0 < beta <= most_prior(), "the prior's beta is positive, and at most 1e30")
     problem.n_threads, problem.seed = 1 if collapsed else n_threads, seed
-    check_tokens(&problem, tokens, offsets, allowed, topics, block_offsets, block_words,
-                 block_counts, block_topics, totals, alpha, beta)
     if collapsed:
         return draw_all(&problem, &word_topic[0, 0], &totals[0], beta, True)
     require(new_totals is not None and new_totals.shape[0] == problem.P
@@ -406,32 +414,11 @@ def expected_logs(
 
     Of topics that a document may not use, and of the sum of the others, it is that of the prior.
     """
-    cdef Tokens documents
-    cdef Py_ssize_t n = offsets.shape[0] - 1, K = alpha.shape[0], n_blocks, d, i, k
-    cdef bint valid = True
-    require(n > 0 and K > 0 and n_threads > 0, "documents, topics, threads")
-    require(out.shape[0] == K and offsets[0] == 0 and offsets[n] == topics.shape[0],
-            "offsets of all topics, a sum for each")
-    require(block_offsets.shape[0] == n + 1 and block_offsets[0] == 0
-            and block_offsets[n] == block_topics.shape[0] and block_topics.shape[1] >= K,
-            "offsets of all blocks, rows of topics")
-    for d in range(n):
-        require(offsets[d] <= offsets[d + 1] and block_offsets[d] <= block_offsets[d + 1],
-                "offsets do not fall")
-    for i in range(topics.shape[0]):
-        valid &= 0 <= topics[i] < K
-    for i in range(block_topics.shape[0]):
-        for k in range(K):
-            valid &= 0 <= block_topics[i, k] < INFINITY
-    require(valid, "every token has a topic")
-    check_allowed(allowed, n, K)
-    documents.n, documents.K, documents.alpha_sum = n, K, check_prior(alpha)
+    cdef Tokens documents = tokens_of(
+        topics, offsets, block_offsets, block_topics, allowed, alpha, 0)
+    cdef Py_ssize_t n = documents.n, K = documents.K, n_blocks, k
+    require(out.shape[0] == K and n_threads > 0, "a sum for each topic; threads")
     documents.prior_shift = polygamma(documents.alpha_sum).digamma
-    documents.topics = &topics[0] if topics.shape[0] > 0 else NULL
-    documents.offsets, documents.alpha = &offsets[0], &alpha[0]
-    documents.block_offsets, documents.P = &block_offsets[0], block_topics.shape[1]
-    documents.block_topics = &block_topics[0, 0] if block_topics.shape[0] > 0 else NULL
-    documents.allowed = &allowed[0, 0] if allowed.shape[0] > 0 else NULL
     n_blocks = (n + DOCUMENTS - 1) // DOCUMENTS
     cdef Slabs slabs = slabs_of(n, DOCUMENTS, n_blocks, busy_threads(n_threads, n_blocks))
     cdef Arena counted = counting_arena(), arena = counting_arena()

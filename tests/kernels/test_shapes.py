@@ -343,7 +343,7 @@ CALLS = [
           0, 1)),
     Call("_topic_sweeps.expected_logs",
          (np.zeros(4, np.intc), TOKENS[1], BLOCKS[0], BLOCKS[3], PER_DOCUMENT[1], ones(K), ones(K),
-          1), {("block_topics", 1)}),
+          1)),
     Call("_topics.e_step",
          (*DOCUMENTS, *PER_DOCUMENT, TOPICS, ones(K), np.arange(S), 0, 2, 1, 0, 9, 9, False,
           ones(D, K), ones(K), ones(S), ones(S, K), 1)),
