@@ -38,16 +38,13 @@ typedef struct {
                               /* these alone */
 } NoiseTask;
 
-/* Sums over all sequences. By the noise of a transition x, given all rows, are meant its mean and
- * its square in units of its variance, less what it has without rows; see Koopman & Shephard,
- * Biometrika 1992. Of transitions, these are derivatives of the log-likelihood by A. */
+/* Scratch memory, and sums over all sequences. By the noise of a transition x, given all rows, are
+ * meant its mean and its square in units of its variance, less what it has without rows; see Koopman
+ * & Shephard, Biometrika 1992. Of transitions, these are derivatives of the log-likelihood by A. */
 typedef struct {
-    double *slopes; /* (k + d,): twice the derivatives of log-likelihoods by variances */
-    double *origin; /* (k,): a mean state, which is subtracted from those below */
-    double *pairs;  /* (k, 2 W + 2): of noise times states; of states times states; of both */
-} NoiseSums;
-
-typedef struct {
+    double *slopes;       /* (k + d,): twice the derivatives of log-likelihoods by variances */
+    double *origin;       /* (k,): a mean state, which is subtracted from those below */
+    double *pairs;        /* (k, 2 W + 2): of noise times states; of states times states; of both */
     ptrdiff_t n_entries;  /* of A that are not 0 */
     ptrdiff_t *to, *from; /* (k k,) */
     double *values;       /* (k k,) */
@@ -73,6 +70,9 @@ SIMD_UNUSED static NoiseSpace lay_out_noise(const NoiseTask *task, Arena *arena)
 {
     const ptrdiff_t k = task->k, W = task->W, M = task->M, n = task->T * task->d;
     NoiseSpace space;
+    space.slopes = take_doubles(arena, k + task->d);
+    space.origin = take_doubles(arena, k);
+    space.pairs = take_doubles(arena, k * (2 * W + 2));
     space.to = (ptrdiff_t *)take(arena, k * k, sizeof(ptrdiff_t));
     space.from = (ptrdiff_t *)take(arena, k * k, sizeof(ptrdiff_t));
     space.values = take_doubles(arena, k * k);
@@ -293,7 +293,7 @@ SIMD_INLINE double excess(const double *x, double y, ptrdiff_t q, ptrdiff_t S)
 /* Pairs get covariances of a transition from row t, before its noise, columns and square, moves
  * back, and after that what means add. Smoothed states are those of the filter and P A' r. */
 SIMD_INLINE void add_covariances(
-    const NoiseTask *task, NoiseSpace *space, ptrdiff_t t, const ptrdiff_t W, NoiseSums *sums)
+    const NoiseTask *task, NoiseSpace *space, ptrdiff_t t, const ptrdiff_t W)
 {
     const ptrdiff_t k = task->k, n = 2 * W + 2;
     const double S = (double)task->S, *spread = space->spreads + t * k * W;
@@ -302,10 +302,10 @@ SIMD_INLINE void add_covariances(
     for (ptrdiff_t i = 0; i < k; i++) {
         double *turned = space->turned + i * W;
         weighted_rows(space->square + i * W, space->work, k, W, turned);
-        add_scaled(-S, turned, W, sums->pairs + i * n);
+        add_scaled(-S, turned, W, space->pairs + i * n);
     }
     for (ptrdiff_t i = 0; task->keeps > 1 && i < k; i++) {
-        double *squares = sums->pairs + i * n + W;
+        double *squares = space->pairs + i * n + W;
         add_scaled(S, spread + i * W, W, squares);
         for (ptrdiff_t l = 0; l < k; l++)
             add_scaled(-S * space->work[l * W + i], space->turned + l * W, W, squares);
@@ -313,8 +313,7 @@ SIMD_INLINE void add_covariances(
 }
 
 SIMD_INLINE void add_means(
-    const NoiseTask *task, NoiseSpace *space, ptrdiff_t t, const ptrdiff_t W, const ptrdiff_t M,
-    NoiseSums *sums)
+    const NoiseTask *task, NoiseSpace *space, ptrdiff_t t, const ptrdiff_t W, const ptrdiff_t M)
 {
     const ptrdiff_t k = task->k, q = task->q, S = task->S, n = 2 * W + 2;
     double *own = space->row, *states = space->crosswise;
@@ -323,13 +322,13 @@ SIMD_INLINE void add_means(
         at_best_start(space, q, M, filtered);
         weighted_rows(space->spreads + (t * k + i) * W, space->columns, k, M, own);
         add_scaled(1, filtered, M, own);
-        if (t + 2 == task->T) sums->origin[i] = own[q];
+        if (t + 2 == task->T) space->origin[i] = own[q];
         for (ptrdiff_t c = 0; c < q; c++) states[c * W + i] = own[c];
-        for (ptrdiff_t c = q; c < q + S; c++) states[c * W + i] = own[c] - sums->origin[i];
+        for (ptrdiff_t c = q; c < q + S; c++) states[c * W + i] = own[c] - space->origin[i];
     }
     for (ptrdiff_t i = 0; i < k; i++) {
         const double *noise = space->moved + i * M;
-        double *pairs = sums->pairs + i * n;
+        double *pairs = space->pairs + i * n;
         for (ptrdiff_t c = 0; c < q + S; c++) {
             /* Derivatives are those of all sequences. */
             const double weight = c < q ? (double)S : 1;
@@ -344,7 +343,7 @@ SIMD_INLINE void add_means(
 
 /* The smoother: sums of noise over sequences, and of pairs if states are kept. */
 SIMD_INLINE void smooth_noise_sized(
-    const NoiseTask *task, NoiseSpace *space, const ptrdiff_t W, const ptrdiff_t M, NoiseSums *sums)
+    const NoiseTask *task, NoiseSpace *space, const ptrdiff_t W, const ptrdiff_t M)
 {
     const ptrdiff_t k = task->k, q = task->q, S = task->S, d = task->d;
     double *RESTRICT row = space->row;
@@ -363,7 +362,7 @@ SIMD_INLINE void smooth_noise_sized(
                 if (C[i] != 0) add_scaled(C[i], row, M, space->columns + i * M);
             weighted_rows(gain, space->square, k, W, space->work);
             const double y = precision + dot(gain, space->work, k);
-            sums->slopes[k + j] += excess(row, y, q, S);
+            space->slopes[k + j] += excess(row, y, q, S);
             for (ptrdiff_t i = 0; i < k; i++) {
                 double *own = space->square + i * W;
                 add_scaled(-space->work[i], C, W, own);
@@ -375,21 +374,21 @@ SIMD_INLINE void smooth_noise_sized(
         if (t == 0) break;
         for (ptrdiff_t i = 0; i < k; i++)
             if (task->Q[i] > 0)
-                sums->slopes[i] +=
+                space->slopes[i] +=
                     excess(space->columns + i * M, space->square[i * W + i], q, S);
-        if (task->keeps) add_covariances(task, space, t - 1, W, sums);
+        if (task->keeps) add_covariances(task, space, t - 1, W);
         move_columns(space, 1, k, M);
         apply_twice(space, 1, k, W, t);
-        if (task->keeps) add_means(task, space, t - 1, W, M, sums);
+        if (task->keeps) add_means(task, space, t - 1, W, M);
     }
 }
 
 /* out (k, 2 k + 2) <- pairs, without zeros that make whole vectors */
-SIMD_UNUSED static void copy_pairs(const NoiseTask *task, const NoiseSums *sums, double *out)
+SIMD_UNUSED static void copy_pairs(const NoiseTask *task, const NoiseSpace *space, double *out)
 {
     const ptrdiff_t k = task->k, W = task->W;
     for (ptrdiff_t i = 0; i < k; i++, out += 2 * k + 2) {
-        const double *own = sums->pairs + i * (2 * W + 2);
+        const double *own = space->pairs + i * (2 * W + 2);
         copy(own, k, out), copy(own + W, k, out + k), copy(own + 2 * W, 2, out + 2 * k);
     }
 }
@@ -409,28 +408,28 @@ SIMD_UNUSED static void add_squares_of_noise(
 }
 
 SIMD_INLINE void expect_noise_sized(
-    const NoiseTask *task, NoiseSpace *space, NoiseSums *sums, double *log_likelihoods,
-    const ptrdiff_t W, const ptrdiff_t M)
+    const NoiseTask *task, NoiseSpace *space, double *log_likelihoods, const ptrdiff_t W,
+    const ptrdiff_t M)
 {
     filter_noise_sized(task, space, W, M);
     solve_noise_sized(task, space, M, log_likelihoods);
-    smooth_noise_sized(task, space, W, M, sums);
+    smooth_noise_sized(task, space, W, M);
 }
 
 /* The log-likelihoods of sequences are added, and sums are of all. The usual widths are constants, so
  * that the compiler unrolls the loops. */
 SIMD_CLONES SIMD_UNUSED static void expect_noise(
-    const NoiseTask *task, NoiseSpace *space, NoiseSums *sums, double *log_likelihoods)
+    const NoiseTask *task, NoiseSpace *space, double *log_likelihoods)
 {
     const ptrdiff_t k = task->k, W = task->W, M = task->M;
-    set_zero(k + task->d, sums->slopes);
-    set_zero(k * (2 * W + 2), sums->pairs);
-    set_zero(k, sums->origin);
+    set_zero(k + task->d, space->slopes);
+    set_zero(k * (2 * W + 2), space->pairs);
+    set_zero(k, space->origin);
     start_noise(task, space);
-    if (W == 4 && M == 4) expect_noise_sized(task, space, sums, log_likelihoods, 4, 4);
-    else if (W == 8 && M == 8) expect_noise_sized(task, space, sums, log_likelihoods, 8, 8);
-    else if (W == 16 && M == 16) expect_noise_sized(task, space, sums, log_likelihoods, 16, 16);
-    else expect_noise_sized(task, space, sums, log_likelihoods, W, M);
+    if (W == 4 && M == 4) expect_noise_sized(task, space, log_likelihoods, 4, 4);
+    else if (W == 8 && M == 8) expect_noise_sized(task, space, log_likelihoods, 8, 8);
+    else if (W == 16 && M == 16) expect_noise_sized(task, space, log_likelihoods, 16, 16);
+    else expect_noise_sized(task, space, log_likelihoods, W, M);
 }
 
 /* A climb over standard deviations by quasi-Newton steps, as 0 is an ordinary maximum of these, and
@@ -455,6 +454,8 @@ SIMD_CLONES SIMD_UNUSED static void expect_noise(
 #define DIFFERENCE 1e-2
 
 typedef struct {
+    const NoiseTask *task;     /* of which `variances` and `A` are those at values */
+    NoiseSpace *space;
     ptrdiff_t p, n;            /* variances that are learnt, and these and coefficients */
     ptrdiff_t most;            /* evaluations */
     const int64_t *places;     /* (k + d,): which of the former each is, or -1 */
@@ -463,38 +464,35 @@ typedef struct {
     const double *start;       /* (k, k): transitions, where coefficients are 0 */
     const double *directions;  /* (n - p, k, k): in which coefficients move these */
     const double *covariance;  /* (n - p, n - p): of coefficients, given complete data */
-    double *variances;         /* (k + d,) */
+    double *variances;         /* INOUT (k + d,) */
+    double *values;            /* INOUT (n,) */
+    double *derivatives;       /* OUT (n, n): of slopes, in rows */
+    ptrdiff_t n_read;          /* OUT: how often the rows were read */
+    double promised;           /* OUT: the gain that is left */
+    double here;               /* the log-likelihood at values */
     double *A;                 /* (k, k) */
     double *totals;            /* (S,) */
-    NoiseSums sums;
     double *raw; /* (n,): twice derivatives by variances, and those by coefficients */
-    double *values, *score, *there, *score_there, *direction, *work; /* (n,) */
+    double *score, *there, *score_there, *direction, *work; /* (n,) */
     double *inverse; /* (n, n): of the negative second derivatives */
 } Climb;
 
-SIMD_UNUSED static void lay_out_sums(const NoiseTask *task, NoiseSums *sums, Arena *arena)
-{
-    sums->slopes = take_doubles(arena, task->k + task->d);
-    sums->origin = take_doubles(arena, task->k);
-    sums->pairs = take_doubles(arena, task->k * (2 * task->W + 2));
-}
-
 SIMD_UNUSED static void lay_out_climb(const NoiseTask *task, Climb *climb, Arena *arena)
 {
-    lay_out_sums(task, &climb->sums, arena);
     climb->A = take_doubles(arena, task->k * task->k);
     climb->totals = take_doubles(arena, task->S);
-    take_each(arena, climb->n, &climb->raw, &climb->values, &climb->score, &climb->there,
-              &climb->work, &climb->score_there, &climb->direction);
+    take_each(arena, climb->n, &climb->raw, &climb->score, &climb->there, &climb->work,
+              &climb->score_there, &climb->direction);
     climb->inverse = take_doubles(arena, climb->n * climb->n);
 }
 
 /* The model at values, and slopes by variances and coefficients there. */
-SIMD_INLINE void read_at(
-    const NoiseTask *task, NoiseSpace *space, Climb *climb, const double *values)
+SIMD_INLINE void read_at(Climb *climb, const double *values)
 {
+    const NoiseTask *task = climb->task;
+    const NoiseSpace *space = climb->space;
     const ptrdiff_t k = task->k, p = climb->p;
-    const double *pairs = climb->sums.pairs, *direction = climb->directions;
+    const double *direction = climb->directions;
     for (ptrdiff_t i = 0; i < k + task->d; i++)
         if (climb->places[i] >= 0) {
             const double own = values[climb->places[i]];
@@ -504,26 +502,26 @@ SIMD_INLINE void read_at(
     for (ptrdiff_t c = p; c < climb->n; c++)
         add_scaled(values[c], climb->directions + (c - p) * k * k, k * k, climb->A);
     set_zero(task->S, climb->totals);
-    expect_noise(task, space, &climb->sums, climb->totals);
+    expect_noise(task, climb->space, climb->totals);
+    climb->n_read++;
     set_zero(climb->n, climb->raw);
     for (ptrdiff_t i = 0; i < k + task->d; i++)
-        if (climb->places[i] >= 0) climb->raw[climb->places[i]] += climb->sums.slopes[i];
+        if (climb->places[i] >= 0) climb->raw[climb->places[i]] += space->slopes[i];
     for (ptrdiff_t c = p; c < climb->n; c++, direction += k * k)
         for (ptrdiff_t i = 0; i < k; i++) {
-            const double *of_noise = pairs + i * (2 * task->W + 2);
+            const double *of_noise = space->pairs + i * (2 * task->W + 2);
             for (ptrdiff_t j = 0; j < k; j++)
                 climb->raw[c] += direction[i * k + j] *
-                                 (of_noise[j] + of_noise[2 * task->W + 1] * climb->sums.origin[j]);
+                                 (of_noise[j] + of_noise[2 * task->W + 1] * space->origin[j]);
         }
 }
 
 /* The log-likelihood, with what is added as pseudo-data, and its score. */
-SIMD_UNUSED static double climb_score(
-    const NoiseTask *task, NoiseSpace *space, Climb *climb, const double *values, double *score)
+SIMD_UNUSED static double climb_score(Climb *climb, const double *values, double *score)
 {
     double total = 0;
-    read_at(task, space, climb, values);
-    for (ptrdiff_t s = 0; s < task->S; s++) total += climb->totals[s];
+    read_at(climb, values);
+    for (ptrdiff_t s = 0; s < climb->task->S; s++) total += climb->totals[s];
     copy(climb->raw, climb->n, score);
     for (ptrdiff_t i = 0; i < climb->p; i++) {
         const double V = values[i] * values[i], pseudo = climb->counts[i] * climb->added[i] / V;
@@ -570,9 +568,8 @@ SIMD_INLINE void update_inverse(const Climb *climb)
                                          (turned[i] * step[j] + step[i] * turned[j]) / along;
 }
 
-/* Derivatives (n, n) of slopes, in rows, by logarithms of variances and by coefficients. */
-SIMD_UNUSED static void differentiate_slopes(
-    const NoiseTask *task, NoiseSpace *space, Climb *climb, double *derivatives)
+/* Derivatives of slopes by logarithms of variances and by coefficients. */
+SIMD_UNUSED static void differentiate_slopes(Climb *climb)
 {
     const ptrdiff_t p = climb->p, n = climb->n;
     copy(climb->score, n, climb->work);
@@ -582,16 +579,15 @@ SIMD_UNUSED static void differentiate_slopes(
         copy(climb->values, n, climb->there);
         if (j < p) climb->there[j] *= exp(0.5 * step), step = expm1(step);
         else climb->there[j] += step *= sqrt(climb->covariance[(j - p) * (n - p + 1)]);
-        read_at(task, space, climb, climb->there);
+        read_at(climb, climb->there);
         for (ptrdiff_t i = 0; i < n; i++)
-            derivatives[i * n + j] = (climb->raw[i] - climb->work[i]) / step;
+            climb->derivatives[i * n + j] = (climb->raw[i] - climb->work[i]) / step;
     }
 }
 
 /* Near a deviation of 0 its score vanishes, also where the likelihood rises with the variance. Values
  * <- those with one such variance raised as long as that is better; returns whether it was. */
-SIMD_INLINE int raise_lost(
-    const NoiseTask *task, NoiseSpace *space, Climb *climb, double *here, ptrdiff_t *n_read)
+SIMD_INLINE int raise_lost(Climb *climb)
 {
     double largest = 0;
     for (ptrdiff_t i = 0; i < climb->p; i++) largest = fmax(largest, climb->values[i]);
@@ -601,13 +597,13 @@ SIMD_INLINE int raise_lost(
         int is_better = 0;
         if (!(slope > 0 && climb->values[i] < LOST * largest)) continue;
         double factor = fmax(RAISED, first);
-        while (factor > LEAST_RAISED && *n_read < climb->most) {
+        while (factor > LEAST_RAISED && climb->n_read < climb->most) {
             copy(climb->values, climb->n, climb->there);
-            climb->there[i] *= factor, ++*n_read;
-            const double there = climb_score(task, space, climb, climb->there, climb->score_there);
-            if (there > *here + NO_PROMISE) {
+            climb->there[i] *= factor;
+            const double there = climb_score(climb, climb->there, climb->score_there);
+            if (there > climb->here + NO_PROMISE) {
                 if (!is_better) factor = RAISED;
-                is_better = 1, *here = there;
+                is_better = 1, climb->here = there;
                 climb->values[i] = climb->there[i];
                 copy(climb->score_there, climb->n, climb->score);
             } else if (is_better) {
@@ -621,18 +617,17 @@ SIMD_INLINE int raise_lost(
     return 0;
 }
 
-/* Values, variances and A <- those at a maximum; returns how often the rows were read, and sets the
- * gain that is still promised, and derivatives of slopes. */
-SIMD_UNUSED static ptrdiff_t climb_noise(
-    const NoiseTask *task, NoiseSpace *space, Climb *climb, double *derivatives, double *promised)
+/* Values and variances <- those at a maximum. */
+SIMD_UNUSED static void climb_noise(Climb *climb)
 {
     const ptrdiff_t p = climb->p, n = climb->n;
-    ptrdiff_t n_read = 1, is_fresh = 1;
+    int is_fresh = 1;
     double least = 0, slope = 0;
+    climb->n_read = 0;
     for (ptrdiff_t i = 0; i < p; i++) least = fmax(least, LEAST_SHARE * climb->values[i]);
-    double here = climb_score(task, space, climb, climb->values, climb->score);
+    climb->here = climb_score(climb, climb->values, climb->score);
     reset_inverse(climb);
-    while (n_read < climb->most) {
+    while (climb->n_read < climb->most) {
         double rise = 0, there = -HUGE_VAL;
         slope = 0;
         for (ptrdiff_t i = 0; i < n; i++) {
@@ -643,24 +638,24 @@ SIMD_UNUSED static ptrdiff_t climb_noise(
             if (i < p) rise = fmax(rise, climb->direction[i] / climb->values[i]);
         }
         if (!(slope > 2 * NO_PROMISE)) {
-            if (!raise_lost(task, space, climb, &here, &n_read)) break;
+            if (!raise_lost(climb)) break;
             reset_inverse(climb), is_fresh = 1;
             continue;
         }
         double length = rise > LONGEST_RISE ? LONGEST_RISE / rise : 1;
         int is_better = 0;
-        for (int trial = 0; trial < MOST_TRIALS && !is_better; trial++, n_read++) {
+        for (int trial = 0; trial < MOST_TRIALS && !is_better; trial++) {
             for (ptrdiff_t i = 0; i < n; i++) {
                 const double own = climb->values[i], next = own + length * climb->direction[i];
                 const double low = fmin(own, fmax(least, LEAST_FACTOR * own));
                 climb->there[i] = i < p ? fmax(next, low) : next;
             }
-            there = climb_score(task, space, climb, climb->there, climb->score_there);
-            is_better = there - here >= SUFFICIENT_GAIN * length * slope;
+            there = climb_score(climb, climb->there, climb->score_there);
+            is_better = there - climb->here >= SUFFICIENT_GAIN * length * slope;
             length *= SHORTER_STEP;
         }
         if (is_better) {
-            is_fresh = 0, here = there;
+            is_fresh = 0, climb->here = there;
             update_inverse(climb);
             copy(climb->there, n, climb->values);
             copy(climb->score_there, n, climb->score);
@@ -670,7 +665,6 @@ SIMD_UNUSED static ptrdiff_t climb_noise(
             reset_inverse(climb), is_fresh = 1;
         }
     }
-    differentiate_slopes(task, space, climb, derivatives);
-    *promised = 0.5 * slope;
-    return n_read + n;
+    differentiate_slopes(climb);
+    climb->promised = 0.5 * slope;
 }

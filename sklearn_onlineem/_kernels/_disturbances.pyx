@@ -10,8 +10,8 @@ from ._arena cimport Arena, allocate, counting_arena, free
 from ._arrays cimport extent, ndarray, readable, readable_integers, require, writable
 
 from _disturbances_h cimport (
-    Climb, NoiseSpace, NoiseSums, NoiseTask, add_squares_of_noise, climb_noise, copy_pairs,
-    expect_noise, lay_out_climb, lay_out_noise, lay_out_sums,
+    Climb, NoiseSpace, NoiseTask, add_squares_of_noise, climb_noise, copy_pairs, expect_noise,
+    lay_out_climb, lay_out_noise,
 )
 from _simd_h cimport padded_width
 
@@ -55,22 +55,18 @@ def smoothed_noise(
     task.R = task.Q + task.k
     cdef double* found = writable(squares, task.k + task.d)
     cdef double* totals = writable(log_likelihoods, task.S)
-    cdef NoiseSums sums
+    cdef double* centre = NULL if pairs is None else writable(origin, task.k)
+    cdef double* wanted = NULL if pairs is None else writable(pairs, task.k * (2 * task.k + 2))
     cdef Arena arena = counting_arena()
     lay_out_noise(&task, &arena)
-    lay_out_sums(&task, &sums, &arena)
     cdef void* scratch = allocate(&arena)
     cdef NoiseSpace space = lay_out_noise(&task, &arena)
-    lay_out_sums(&task, &sums, &arena)
-    cdef double* wanted = NULL
-    if pairs is not None:
-        sums.origin = writable(origin, task.k)
-        wanted = writable(pairs, task.k * (2 * task.k + 2))
     with nogil:
-        expect_noise(&task, &space, &sums, totals)
-        add_squares_of_noise(&task, sums.slopes, found)
+        space.origin = space.origin if centre == NULL else centre
+        expect_noise(&task, &space, totals)
+        add_squares_of_noise(&task, space.slopes, found)
         if wanted != NULL:
-            copy_pairs(&task, &sums, wanted)
+            copy_pairs(&task, &space, wanted)
     free(scratch)
 
 
@@ -94,8 +90,6 @@ def likeliest_noise(
     counts, added, directions, covariance = learnt
     cdef NoiseTask task = task_of(X, system, first, diffuse, 1 if extent(directions, 0) > 0 else 0)
     cdef Climb climb
-    cdef Py_ssize_t n_read
-    cdef double promised
     climb.p, climb.most = extent(counts, 0), most
     climb.n = climb.p + extent(directions, 0)
     climb.variances = writable(variances, task.k + task.d)
@@ -107,16 +101,16 @@ def likeliest_noise(
     climb.start = task.A
     climb.directions = readable(directions, (climb.n - climb.p) * task.k**2)
     climb.covariance = readable(covariance, (climb.n - climb.p)**2)
-    cdef double* at = writable(values, climb.n)
-    cdef double* slopes = writable(derivatives, climb.n**2)
+    climb.values = writable(values, climb.n)
+    climb.derivatives = writable(derivatives, climb.n**2)
     cdef Arena arena = counting_arena()
     lay_out_noise(&task, &arena)
     lay_out_climb(&task, &climb, &arena)
     cdef void* scratch = allocate(&arena)
     cdef NoiseSpace space = lay_out_noise(&task, &arena)
     lay_out_climb(&task, &climb, &arena)
-    climb.values, task.A = at, climb.A
+    climb.task, climb.space, task.A = &task, &space, climb.A
     with nogil:
-        n_read = climb_noise(&task, &space, &climb, slopes, &promised)
+        climb_noise(&climb)
     free(scratch)
-    return n_read, promised
+    return climb.n_read, climb.promised
