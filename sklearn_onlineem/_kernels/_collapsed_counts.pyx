@@ -83,7 +83,6 @@ cdef struct Sweep:
     double* first               # (d, K): a
     double* ones                # (K, d): totals of BERNOULLI, where they are summed over,
     double* noughts             # (K, d): ... and b of their prior
-    double* second              # (K,): b of BERNOULLI in a column
     double* lengths             # (d / group, K): sums of L, with errors
     double* length_errors
     double* prior_mass          # (d / group, K): sum_j prior_jk
@@ -97,10 +96,11 @@ cdef struct Sweep:
     double* joint               # (K,)
 
 
-# A row: its columns with values, and their sum.
+# A row: its values, from `begin` on, the columns of these, and their sum.
 cdef struct Row:
     Py_ssize_t begin
     Py_ssize_t end
+    const int32_t* columns
     double length
 
 
@@ -115,7 +115,7 @@ cdef void lay_out(Sweep* s, Arena* arena) noexcept nogil:
     cdef Py_ssize_t K = s.K, size = s.d * s.K, n_masses = s.d // s.group * s.K
     take_each(arena, size, &s.totals, &s.errors, &s.first)
     take_each(arena, size if s.form == BERNOULLI else 0, &s.ones, &s.noughts)
-    take_each(arena, K, &s.second, &s.rows, &s.logs, &s.product, &s.joint)
+    take_each(arena, K, &s.rows, &s.logs, &s.product, &s.joint)
     s.of = <Prepared*> take(arena, K, sizeof(Prepared))
     take_each(arena, n_masses, &s.lengths, &s.length_errors, &s.prior_mass, &s.mass)
 
@@ -191,10 +191,10 @@ cdef inline Visits visits_from(
 ) noexcept nogil:
     """The sum of the values from e on that are in one group."""
     cdef Visits visits
-    cdef Py_ssize_t first, offset = row.begin if s.is_dense else 0
-    visits.group, visits.length = s.indices[e - offset] // s.group, 0
+    cdef Py_ssize_t first
+    visits.group, visits.length = row.columns[e - row.begin] // s.group, 0
     first = visits.group * s.group
-    while e < row.end and first <= s.indices[e - offset] < first + s.group:
+    while e < row.end and first <= row.columns[e - row.begin] < first + s.group:
         visits.length += data[e]
         e += 1
     visits.end = e
@@ -209,7 +209,7 @@ cdef void count(
     cdef Visits visits
     for e in range(row.begin, row.end):
         if data[e] != 0:
-            j = s.indices[e - row.begin if s.is_dense else e]
+            j = row.columns[e - row.begin]
             at = j * s.K + k
             add(sign * data[e], s.totals + at, s.errors + at)
             s.first[at] = grown(s.prior[at], s.totals[at], s.errors[at])
@@ -260,20 +260,13 @@ cdef simd_void multiply_rising(
 
 
 cdef simd_void multiply_ratio(
-    restricted product, const double* a, const double* b, Py_ssize_t K
+    restricted product, const double* a, const double* prior, const double* totals,
+    const double* errors, const double* rows, Py_ssize_t K,
 ) noexcept nogil:
+    """product <- product a / b"""
     cdef Py_ssize_t k
     for k in range(K):
-        product[k] *= a[k] / b[k]
-
-
-cdef simd_void second_of_column(
-    restricted out, const double* prior, const double* totals, const double* errors,
-    const double* rows, Py_ssize_t K,
-) noexcept nogil:
-    cdef Py_ssize_t k
-    for k in range(K):
-        out[k] = prior[k] + above_0(rows[k] - (totals[k] + errors[k]))
+        product[k] *= a[k] / (prior[k] + above_0(rows[k] - (totals[k] + errors[k])))
 
 
 cdef simd_void multiply_growth(
@@ -316,15 +309,15 @@ cdef void add_rising(Sweep* s, const double* a, double x) noexcept nogil:
 
 cdef void add_bit(Sweep* s, Py_ssize_t at, double x) noexcept nogil:
     cdef Py_ssize_t k
-    cdef const double* a = s.first + at
-    cdef double* b = s.second
-    second_of_column(b, s.second_prior + at, s.totals + at, s.errors + at, s.rows, s.K)
+    cdef double b
     if x == 1:
-        multiply_ratio(s.product, a, b, s.K)
+        multiply_ratio(s.product, s.first + at, s.second_prior + at, s.totals + at, s.errors + at,
+                       s.rows, s.K)
         factor_is_in(s, 1)
-    else:
-        for k in range(s.K):
-            s.logs[k] += log_rising(a[k], x) + log_rising(b[k], 1 - x) - log(b[k])
+        return
+    for k in range(s.K):
+        b = s.second_prior[at + k] + above_0(s.rows[k] - (s.totals[at + k] + s.errors[at + k]))
+        s.logs[k] += log_rising(s.first[at + k], x) + log_rising(b, 1 - x) - log(b)
 
 
 cdef void weigh(Sweep* s, const floating* data, const Row* row) noexcept nogil:
@@ -336,7 +329,7 @@ cdef void weigh(Sweep* s, const floating* data, const Row* row) noexcept nogil:
     for e in range(row.begin, row.end):
         if data[e] == 0:
             continue
-        at = s.indices[e - row.begin if s.is_dense else e] * s.K
+        at = row.columns[e - row.begin] * s.K
         if s.form == DURATIONS:
             multiply_growth(s.product, s.first + at, data[e], s.K)
             factor_is_in(s, 1)
@@ -384,6 +377,7 @@ cdef inline Row row_of(const Sweep* s, const floating* data, Py_ssize_t i) noexc
     cdef Row row
     cdef Py_ssize_t e
     row.begin, row.end, row.length = s.indptr[i], s.indptr[i + 1], 0
+    row.columns = s.indices if s.is_dense else s.indices + row.begin
     for e in range(row.begin, row.end):
         row.length += data[e]
     return row
