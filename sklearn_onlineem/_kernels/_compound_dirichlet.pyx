@@ -179,7 +179,7 @@ def count_events(
     cdef double length, weight = 1
     cdef double* cells = &table[0, 0]
     cdef int32_t whole[AT_ONCE]
-    cdef bint are_columns = True, are_whole = False
+    cdef bint are_columns = True
     with nogil:
         for i in range(indptr.shape[0] - 1):
             length, shift = 0, indptr[i] if is_dense else 0
@@ -189,28 +189,18 @@ def count_events(
             while e < stop:
                 if e == end:
                     begin, end = e, min(e + AT_ONCE, data.shape[0])
-                    are_whole = small_counts(&data[e], end - e, <int32_t> most, whole)
-                # Small counts are by far the most frequent, and have few cells, side by side.
-                if are_whole:
-                    for e in range(e, min(stop, end)):
-                        j = indices[e - shift]
-                        if not 0 <= j < d:
-                            are_columns = False
-                            break
-                        length += data[e]
+                    small_counts(&data[e], end - e, <int32_t> most, whole)
+                for e in range(e, min(stop, end)):
+                    j = indices[e - shift]
+                    length += data[e]
+                    if not 0 <= j < d:
+                        are_columns = False
+                    # Small counts are by far the most frequent, and have few cells, side by side.
+                    elif whole[e - begin] == data[e]:
                         cells[whole[e - begin] * d + j] += weight
-                else:
-                    for e in range(e, min(stop, end)):
-                        j = indices[e - shift]
-                        length += data[e]
-                        if not 0 <= j < d:
-                            are_columns = False
-                        elif whole[e - begin] == data[e]:
-                            cells[whole[e - begin] * d + j] += weight
-                        elif data[e] > 0:
-                            words[n_others], counts[n_others] = j, data[e]
-                            totals[n_others] = weight
-                            n_others += 1
+                    elif data[e] > 0:
+                        words[n_others], counts[n_others], totals[n_others] = j, data[e], weight
+                        n_others += 1
                 e = min(stop, end)
             if is_tabled(length, longest):
                 lengths[<Py_ssize_t> length - 1] += weight
