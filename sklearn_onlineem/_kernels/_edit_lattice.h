@@ -32,9 +32,9 @@ enum { EDIT_PAIRS = 16 };
 
 typedef struct {
     ptrdiff_t W, n, m;        /* lanes; rows and columns of the longest strings */
-    const int *x;             /* (n, W): the symbols of the sources, anything in the padding */
-    const int *y;             /* (m, W) */
-    const int *row_padding;   /* (W,): rows in front of the first symbol */
+    int *x;                   /* (n, W): the symbols of the sources, anything in the padding */
+    int *y;                   /* (m, W) */
+    int *row_padding;         /* (W,): rows in front of the first symbol */
     int tied;                 /* whether two weights say all of substitutions */
     double match, mismatch;   /* r, or log r in lattices of logarithms */
     const double *table;      /* (., stride): otherwise, the weights of all pairs of symbols */

@@ -17,9 +17,7 @@ from ._arena cimport (
     Arena, allocate, allocate_doubles, counting_arena, free, take, take_doubles, take_each,
 )
 from ._arrays cimport require
-from ._openmp cimport (
-    OfBlock, Slabs, busy_threads, count_slabs, lay_out_slabs, slabs_of, walk_blocks,
-)
+from ._openmp cimport Slabs, busy_threads, count_slabs, lay_out_slabs, slabs_of, walk_blocks
 
 from _edit_lattice_h cimport (
     EDIT_PAIRS, EditFlows, EditLattice, best_rows, flow_row, keep_shares, scatter_row, share_rows,
@@ -59,8 +57,8 @@ cdef struct Call:
     const double* uniforms          # to draw paths from, or NULL
     const int64_t* first_uniforms   # (n_pairs,)
     EditLattice lattice
-    Slabs slabs
     bint is_best
+    bint posterior                  # operations are wanted
     double* log_weights             # OUT (n_pairs,)
     double* kinds                   # OUT (n_pairs, 4), or NULL
 
@@ -70,9 +68,6 @@ cdef struct Group:
     EditLattice lattice
     EditFlows flows
     Py_ssize_t first, count         # pairs
-    int* x
-    int* y
-    int* row_padding                # (W,)
     int* column_padding             # (W,)
     int64_t* exponent               # (W,)
     double* product                 # (W,)
@@ -110,42 +105,34 @@ def lattice_pass(
     """
     cdef Call call = call_of(sources, source_offsets, targets, target_offsets, pairs, weights,
                              log_deletions, log_insertions, wide)
-    cdef Py_ssize_t B = weights.shape[0], n = pairs.shape[0]
+    cdef Py_ssize_t B = weights.shape[0], n = pairs.shape[0], n_slabs = call.n_groups
     require(log_weights.shape[0] == n and n_threads > 0, "a result for each pair; threads")
     call.log_weights, call.is_best = &log_weights[0], best
-    if kinds is None:
-        call.slabs = slabs_of(
-            call.n_groups, 1, call.n_groups, busy_threads(n_threads, call.n_groups))
-        walk_groups(&call, weigh_group, False, NULL)
-        return
-    if call.lattice.tied:
-        require(kinds.shape[0] == n and kinds.shape[1] == N_KINDS and sums.shape[0] == 0,
-                "with two weights, results are by kind")
-    else:
-        require(kinds.shape[0] == 0 and sums.shape[0] == B * B + 2 * B,
-                "with a table of weights, results are by symbols")
-    call.n_sums = sums.shape[0]
+    if kinds is not None:
+        if call.lattice.tied:
+            require(kinds.shape[0] == n and kinds.shape[1] == N_KINDS and sums.shape[0] == 0,
+                    "with two weights, results are by kind")
+            call.kinds = &kinds[0, 0]
+        else:
+            require(kinds.shape[0] == 0 and sums.shape[0] == B * B + 2 * B,
+                    "with a table of weights, results are by symbols")
+        call.posterior, call.n_sums = True, sums.shape[0]
+        n_slabs = count_slabs(n_slabs, call.n_sums)
     if uniforms is not None:
         require(uniforms.shape[0] > 0 and first_uniforms.shape[0] == n,
                 "a place among the uniform numbers for each pair")
         call.uniforms, call.first_uniforms = &uniforms[0], &first_uniforms[0]
-    call.kinds = NULL if kinds.shape[0] == 0 else &kinds[0, 0]
-    call.slabs = slabs_of(call.n_groups, 1, count_slabs(call.n_groups, call.n_sums), n_threads)
-    walk_groups(&call, expect_group, True, &sums[0] if call.n_sums > 0 else NULL)
-
-
-cdef int walk_groups(Call* call, OfBlock of_group, bint posterior, double* sums) except -1:
+    cdef Slabs slabs = slabs_of(call.n_groups, 1, n_slabs, busy_threads(n_threads, call.n_groups))
     cdef Arena counted = counting_arena(), arena = counting_arena()
-    lay_out_group(call, posterior, &counted)
-    lay_out_slabs(&call.slabs, &counted, call.n_sums, &arena)
+    lay_out_group(&call, &counted)
+    lay_out_slabs(&slabs, &counted, call.n_sums, &arena)
     cdef void* scratch = allocate(&arena)
-    call.slabs = lay_out_slabs(&call.slabs, &counted, call.n_sums, &arena)
+    slabs = lay_out_slabs(&slabs, &counted, call.n_sums, &arena)
     with nogil:
-        walk_blocks(&call.slabs, of_group, call)
-        if sums != NULL:
-            memcpy(sums, call.slabs.sums, call.n_sums * sizeof(double))
+        walk_blocks(&slabs, expect_group if call.posterior else weigh_group, &call)
+        if call.n_sums > 0:
+            memcpy(&sums[0], slabs.sums, call.n_sums * sizeof(double))
         free(scratch)
-    return 0
 
 
 # Whether symbols are below B is up to the caller: `Strings` knows the largest.
@@ -197,15 +184,15 @@ cdef Py_ssize_t length(const int64_t* offsets, int64_t i) noexcept nogil:
     return offsets[i + 1] - offsets[i]
 
 
-cdef Group lay_out_group(const Call* call, bint posterior, Arena* arena) noexcept nogil:
+cdef Group lay_out_group(const Call* call, Arena* arena) noexcept nogil:
     """For the longest strings of all groups."""
     cdef Group group
     cdef Py_ssize_t W = call.lattice.W, row = (call.m + 1) * W
     memset(&group, 0, sizeof(Group))
     group.lattice = call.lattice
-    group.lattice.looked_up = take_doubles(arena, (call.R if posterior else 1) * row)
-    group.H = take_doubles(arena, (call.R + 1 if posterior else 1) * row)
-    if posterior:
+    group.lattice.looked_up = take_doubles(arena, (call.R if call.posterior else 1) * row)
+    group.H = take_doubles(arena, (call.R + 1 if call.posterior else 1) * row)
+    if call.posterior:
         group.V = take_doubles(arena, call.R * row)
         group.kept = take_doubles(arena, call.n_blocks * row)
         take_each(arena, row, &group.flow, &group.flows.insertions, &group.flows.substitutions)
@@ -214,16 +201,16 @@ cdef Group lay_out_group(const Call* call, bint posterior, Arena* arena) noexcep
         &group.flows.match, &group.flows.mismatch,
     )
     group.exponent = <int64_t*> take(arena, W, sizeof(int64_t))
-    group.row_padding = <int*> take(arena, W, sizeof(int))
+    group.lattice.row_padding = <int*> take(arena, W, sizeof(int))
     group.column_padding = <int*> take(arena, W, sizeof(int))
-    group.x = <int*> take(arena, call.n * W, sizeof(int))
-    group.y = <int*> take(arena, call.m * W, sizeof(int))
+    group.lattice.x = <int*> take(arena, call.n * W, sizeof(int))
+    group.lattice.y = <int*> take(arena, call.m * W, sizeof(int))
     return group
 
 
-cdef Group group_of(const Call* call, Py_ssize_t g, Arena* arena, bint posterior) noexcept nogil:
+cdef Group group_of(const Call* call, Py_ssize_t g, Arena* arena) noexcept nogil:
     """The g-th group of pairs, loaded."""
-    cdef Group group = lay_out_group(call, posterior, arena)
+    cdef Group group = lay_out_group(call, arena)
     cdef Py_ssize_t W = call.lattice.W, p
     group.lattice.n = group.lattice.m = 0
     group.first, group.count = g * W, min(W, call.n_pairs - g * W)
@@ -238,21 +225,19 @@ cdef void load(const Call* call, Group* group) noexcept nogil:
     """Lay the strings of a group side by side, aligned at their ends."""
     cdef Py_ssize_t W = group.lattice.W, n = group.lattice.n, m = group.lattice.m, lane
     cdef const int64_t* pair
-    memset(group.x, 0, n * W * sizeof(int))
-    memset(group.y, 0, m * W * sizeof(int))
+    memset(group.lattice.x, 0, n * W * sizeof(int))
+    memset(group.lattice.y, 0, m * W * sizeof(int))
     for lane in range(W):
-        group.row_padding[lane], group.column_padding[lane] = <int> n, <int> m
+        group.lattice.row_padding[lane], group.column_padding[lane] = <int> n, <int> m
         group.product[lane], group.exponent[lane], group.base[lane] = 1, 0, 0
         if lane < group.count:
             pair = call.pairs + 2 * (group.first + lane)
-            group.row_padding[lane] = <int> load_lane(
+            group.lattice.row_padding[lane] = <int> load_lane(
                 call.sources, call.source_offsets, pair[0], call.log_deletions,
-                call.lattice.tied, n, W, group.x + lane, group.base + lane)
+                call.lattice.tied, n, W, group.lattice.x + lane, group.base + lane)
             group.column_padding[lane] = <int> load_lane(
                 call.targets, call.target_offsets, pair[1], call.log_insertions,
-                call.lattice.tied, m, W, group.y + lane, group.base + lane)
-    group.lattice.x, group.lattice.y = group.x, group.y
-    group.lattice.row_padding = group.row_padding
+                call.lattice.tied, m, W, group.lattice.y + lane, group.base + lane)
 
 
 cdef Py_ssize_t load_lane(
@@ -287,9 +272,8 @@ cdef double weigh_group(
 ) noexcept nogil:
     cdef const Call* call = <const Call*> of
     cdef double* out = call.log_weights
-    cdef Group group = group_of(call, g, &arena, False)
+    cdef Group group = group_of(call, g, &arena)
     cdef Py_ssize_t W = group.lattice.W, m = group.lattice.m, j, lane
-    first_row(&group, group.H)
     if call.is_best:
         for j in range(m + 1):
             for lane in range(W):
@@ -298,6 +282,7 @@ cdef double weigh_group(
         for lane in range(group.count):
             out[group.first + lane] = group.base[lane] + group.H[m * W + lane]
     else:
+        first_row(&group, group.H)
         share_rows(&group.lattice, group.H, group.product, group.exponent)
         for lane in range(group.count):
             out[group.first + lane] = log_probability(&group, lane)
@@ -308,15 +293,15 @@ cdef double expect_group(
     const void* of, Arena arena, Py_ssize_t g, Py_ssize_t _n, double* sums
 ) noexcept nogil:
     cdef const Call* call = <const Call*> of
-    cdef Group group = group_of(call, g, &arena, True)
+    cdef Group group = group_of(call, g, &arena)
     cdef Py_ssize_t lane
     keep_first_rows(call, &group)
     for lane in range(group.count):
         call.log_weights[group.first + lane] = log_probability(&group, lane)
     if call.uniforms == NULL:
-        add_expected(call, &group, call.kinds, sums)
+        add_expected(call, &group, sums)
     else:
-        add_drawn(call, &group, call.kinds, sums)
+        add_drawn(call, &group, sums)
     return 0
 
 
@@ -344,7 +329,7 @@ cdef void keep_block(const Call* call, Group* group, Py_ssize_t block) noexcept 
                 group.product, group.exponent)
 
 
-cdef void add_expected(const Call* call, Group* group, double* kinds, double* sums) noexcept nogil:
+cdef void add_expected(const Call* call, Group* group, double* sums) noexcept nogil:
     """The way back, block by block, of probability that flows from the last cell to the first."""
     cdef Py_ssize_t W = group.lattice.W, row = (group.lattice.m + 1) * W, lane, i
     cdef Py_ssize_t last = last_block(call, group), block, begin, done
@@ -363,13 +348,13 @@ cdef void add_expected(const Call* call, Group* group, double* kinds, double* su
                      group.H + done + row, group.V + done, group.flow, &group.flows)
             add_row(call, group, i, sums)
     flow_along_first_row(group)
-    add_group(call, group, kinds, sums)
+    add_group(call, group, sums)
 
 
 cdef void add_row(const Call* call, Group* group, Py_ssize_t i, double* sums) noexcept nogil:
     """Move what row i consumed to sums by symbol, or by lane."""
     cdef Py_ssize_t W = group.lattice.W, B = call.lattice.stride, lane
-    cdef const int* x = group.x + i * W
+    cdef const int* x = group.lattice.x + i * W
     for lane in range(W):
         group.deleted[lane] += group.flows.deletions[lane]
     if call.lattice.tied:
@@ -390,9 +375,7 @@ cdef void flow_along_first_row(Group* group) noexcept nogil:
             group.flows.insertions[j * W + lane] += flow
 
 
-cdef void add_group(
-    const Call* call, const Group* group, double* kinds, double* sums
-) noexcept nogil:
+cdef void add_group(const Call* call, const Group* group, double* sums) noexcept nogil:
     cdef Py_ssize_t W = group.lattice.W, B = call.lattice.stride, j, lane
     cdef double inserted, share
     cdef double* own
@@ -402,69 +385,68 @@ cdef void add_group(
             share = group.flows.insertions[j * W + lane]
             inserted += share
             if not call.lattice.tied:
-                sums[B * B + B + group.y[(j - 1) * W + lane]] += share
-        if kinds != NULL:
-            own = kinds + (group.first + lane) * N_KINDS
+                sums[B * B + B + group.lattice.y[(j - 1) * W + lane]] += share
+        if call.kinds != NULL:
+            own = call.kinds + (group.first + lane) * N_KINDS
             own[MATCH], own[MISMATCH] = group.flows.match[lane], group.flows.mismatch[lane]
             own[DELETE], own[INSERT] = group.deleted[lane], inserted
 
 
-cdef void add_drawn(const Call* call, Group* group, double* kinds, double* sums) noexcept nogil:
-    """Walk back along a drawn path of each pair; `deletions` and `insertions` hold positions."""
-    cdef Py_ssize_t last = last_block(call, group), block, lane, p
-    cdef double* rows = group.flows.deletions
-    cdef double* columns = group.flow
+cdef void add_drawn(const Call* call, Group* group, double* sums) noexcept nogil:
+    """Walk back along a drawn path of each pair; `deletions` and `flow` hold positions."""
+    cdef Py_ssize_t last = last_block(call, group), block, lane
     for lane in range(group.count):
-        rows[lane], columns[lane] = group.lattice.n, group.lattice.m
-        if kinds != NULL:
-            memset(kinds + (group.first + lane) * N_KINDS, 0, N_KINDS * sizeof(double))
+        group.flows.deletions[lane], group.flow[lane] = group.lattice.n, group.lattice.m
+    if call.kinds != NULL:
+        memset(call.kinds + group.first * N_KINDS, 0, group.count * N_KINDS * sizeof(double))
     for block in range(last, -1, -1):
         if block < last:
             keep_block(call, group, block)
         for lane in range(group.count):
-            p = group.first + lane
-            walk(call, group, lane, block * call.R, rows + lane, columns + lane,
-                 call.uniforms + call.first_uniforms[p],
-                 NULL if kinds == NULL else kinds + p * N_KINDS, sums)
+            walk(call, group, lane, block * call.R, sums)
 
 
 cdef void walk(
-    const Call* call, const Group* group, Py_ssize_t lane, Py_ssize_t begin, double* row,
-    double* column, const double* uniforms, double* kinds, double* sums,
+    const Call* call, const Group* group, Py_ssize_t lane, Py_ssize_t begin, double* sums
 ) noexcept nogil:
     """Walk from a cell to the first row of a block, or of the lane, and there to its first cell."""
+    cdef double* row = group.flows.deletions + lane
+    cdef double* column = group.flow + lane
+    cdef const double* uniforms = call.uniforms + call.first_uniforms[group.first + lane]
     cdef Py_ssize_t W = group.lattice.W, i = <Py_ssize_t> row[0], j = <Py_ssize_t> column[0], cell
-    cdef Py_ssize_t top = max(begin, <Py_ssize_t> group.row_padding[lane])
-    cdef Py_ssize_t padding = group.row_padding[lane] + group.column_padding[lane]
+    cdef Py_ssize_t top = max(begin, <Py_ssize_t> group.lattice.row_padding[lane])
+    cdef Py_ssize_t padding = group.lattice.row_padding[lane] + group.column_padding[lane]
     cdef double u, above, left
     while i > top:
         u, cell = uniforms[i + j - padding - 1], j * W + lane
         left = group.H[(i - begin) * (group.lattice.m + 1) * W + cell]
         above = group.V[(i - begin - 1) * (group.lattice.m + 1) * W + cell]
         if u < above:
-            count_move(call, group, lane, i, -1, kinds, sums)
+            count_move(call, group, lane, i, -1, sums)
             i -= 1
         elif u < above + left:
-            count_move(call, group, lane, -1, j, kinds, sums)
+            count_move(call, group, lane, -1, j, sums)
             j -= 1
         else:
-            count_move(call, group, lane, i, j, kinds, sums)
+            count_move(call, group, lane, i, j, sums)
             i, j = i - 1, j - 1
-    while i == group.row_padding[lane] and j > group.column_padding[lane]:
-        count_move(call, group, lane, -1, j, kinds, sums)
+    while i == group.lattice.row_padding[lane] and j > group.column_padding[lane]:
+        count_move(call, group, lane, -1, j, sums)
         j -= 1
     row[0], column[0] = i, j
 
 
 cdef void count_move(
     const Call* call, const Group* group, Py_ssize_t lane, Py_ssize_t i, Py_ssize_t j,
-    double* kinds, double* sums,
+    double* sums,
 ) noexcept nogil:
     """Count the operation that consumes x_i or y_j or both; -1 stands for none."""
     cdef Py_ssize_t W = group.lattice.W, B = call.lattice.stride
-    cdef int x = group.x[(i - 1) * W + lane] if i > 0 else -1
-    cdef int y = group.y[(j - 1) * W + lane] if j > 0 else -1
-    if kinds != NULL:
+    cdef double* kinds
+    cdef int x = group.lattice.x[(i - 1) * W + lane] if i > 0 else -1
+    cdef int y = group.lattice.y[(j - 1) * W + lane] if j > 0 else -1
+    if call.kinds != NULL:
+        kinds = call.kinds + (group.first + lane) * N_KINDS
         kinds[DELETE if j < 0 else INSERT if i < 0 else MATCH if x == y else MISMATCH] += 1
     else:
         sums[B * B + x if j < 0 else B * B + B + y if i < 0 else x * B + y] += 1
