@@ -20,6 +20,8 @@ from _chains_h cimport CHAIN_ROWS, best_paths, draw
 cdef enum:
     SEQUENCES_AT_ONCE = 8
 
+cdef double NOTHING = 0.0
+
 
 cdef int check_chain(
     Py_ssize_t n, Py_ssize_t K, const double[::1] start, const double[:, ::1] transmat,
@@ -97,7 +99,6 @@ def forward(
     require(R == offsets.shape[0] - 1 and log_filtered.shape[0] == R
             and log_filtered.shape[1] == K, "filtered states")
     cdef double[:, ::1] alpha = np.empty((CHAIN_ROWS, K))
-    cdef const double[::1] nothing = np.zeros(K)
     cdef const double[:, ::1] log_table
     cdef double total
     for r in range(R):
@@ -109,7 +110,7 @@ def forward(
                 T = min(CHAIN_ROWS, offsets[r + 1] - row)
                 forward_rows(&log_densities[row, 0], T, K, &log_predicted[i + b, 0],
                              &log_table[0, 0], &alpha[0, 0])
-                total = log_sum(&alpha[T - 1, 0], 1, &nothing[0], 1, K)
+                total = log_sum(&alpha[T - 1, 0], 1, &NOTHING, 0, K)
                 log_likelihoods[r] += total
                 if total == -INFINITY:
                     break
@@ -146,7 +147,6 @@ def backward(
     require(log_later.shape[0] == R and log_later.shape[1] == 2 and log_later.shape[2] == K,
             "beta and w")
     cdef double[:, ::1] alpha = np.empty((CHAIN_ROWS, K))
-    cdef const double[::1] nothing = np.zeros(K)
     cdef const double[:, ::1] log_table
     cdef double total
     for r in range(R):
@@ -157,7 +157,7 @@ def backward(
                 T = min(CHAIN_ROWS, offsets[r + 1] - row)
                 forward_rows(&log_densities[row, 0], T, K, &log_predicted[i + b, 0],
                              &log_table[0, 0], &alpha[0, 0])
-                total = log_sum(&alpha[T - 1, 0], 1, &nothing[0], 1, K)
+                total = log_sum(&alpha[T - 1, 0], 1, &NOTHING, 0, K)
                 for k in range(K):
                     log_later[r, 0, k] -= total
                     log_later[r, 1, k] -= total
@@ -234,14 +234,14 @@ def filtered(
     """Filtered probabilities of one sequence, 0 from where it is impossible; its log-likelihood."""
     cdef Py_ssize_t T = log_densities.shape[0], K = log_densities.shape[1], t, k
     check_chain(T, K, start, transmat, final)
-    cdef const double[::1] log_start = _log(start), log_final = _log(final), nothing = np.zeros(K)
+    cdef const double[::1] log_start = _log(start), log_final = _log(final)
     cdef const double[:, ::1] log_table = _log(transmat)
     cdef double[:, ::1] alpha = np.empty((T, K))
     cdef double total
     with nogil:
         forward_rows(&log_densities[0, 0], T, K, &log_start[0], &log_table[0, 0], &alpha[0, 0])
         for t in range(T):
-            total = log_sum(&alpha[t, 0], 1, &nothing[0], 1, K)
+            total = log_sum(&alpha[t, 0], 1, &NOTHING, 0, K)
             for k in range(K):
                 log_densities[t, k] = <floating> (
                     0.0 if total == -INFINITY else exp(alpha[t, k] - total))

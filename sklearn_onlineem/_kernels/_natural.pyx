@@ -390,16 +390,25 @@ cdef double pack(
     const Form* form, const double* mean, const double* precision, const double* centre,
     const double* spread, double* shift, double* natural, double* quadratic,
 ) noexcept nogil:
-    """natural <- (P s, -P/2 as the upper triangle of features y_i y_j); quadratic <- s' P s.
+    """natural <- (P s, -P/2 of the features of second order); quadratic <- s' P s; shift is spent.
 
     Returns sum_i P_ii (spread_i + s_i^2), the size of the terms of natural . features, and so the
     digits that the sum loses when the log density itself is of order one.
     """
     cdef Py_ssize_t d = form.d, i, j
     cdef double* products = natural + d
-    cdef double terms = 0.0
+    cdef double terms = 0.0, p
     if form.width:
-        return pack_variances(form, mean, precision, centre, spread, shift, natural, quadratic)
+        for i in range(d):
+            p = precision[i if form.width == d else 0]
+            shift[i] = mean[i] - centre[i]
+            natural[i] = shift[i] * p
+            terms += p * (spread[i] + shift[i] * shift[i])
+            shift[i] = p * (shift[i] * shift[i])
+        for i in range(form.width):
+            products[i] = -0.5 * precision[i]
+        quadratic[0] = pairwise_sum(shift, d)
+        return terms
     memset(natural, 0, d * sizeof(double))
     for i in range(d):
         shift[i] = mean[i] - centre[i]
@@ -421,12 +430,20 @@ cdef void unpack(
     const Form* form, double count, const double* totals, const double* centre, double share,
     double* work, double* mean, double* scatter,
 ) noexcept nogil:
-    """mean, share * scatter about it <- sums of (y, y_i y_j); nothing at all lies at the centre."""
+    """mean, share * scatter about it <- sums of features; nothing at all lies at the centre."""
     cdef Py_ssize_t d = form.d, i, j
     cdef const double* products = totals + d
-    cdef double shift
+    cdef double shift, square
     if form.width:
-        unpack_variances(form, count, totals, centre, share, work, mean, scatter)
+        for i in range(d):
+            shift = totals[i] / count if count > NEGLIGIBLE else 0.0
+            mean[i] = centre[i] + shift
+            work[i] = totals[i] * shift
+        if form.width < d:
+            work[0] = pairwise_sum(work, d)
+        for i in range(form.width):
+            square = products[i] - work[i]
+            scatter[i] = share * (0.0 if square < 0.0 else square)
         return
     if count <= NEGLIGIBLE:
         memcpy(mean, centre, d * sizeof(double))
@@ -439,41 +456,6 @@ cdef void unpack(
             scatter[i * d + j] = share * (products[j - i] - shift * totals[j])
             scatter[j * d + i] = scatter[i * d + j]
         products += d - i
-
-
-cdef double pack_variances(
-    const Form* form, const double* mean, const double* precision, const double* centre,
-    const double* spread, double* shift, double* natural, double* quadratic,
-) noexcept nogil:
-    cdef double terms = 0.0, p
-    cdef Py_ssize_t d = form.d, width = form.width, i
-    for i in range(d):
-        p = precision[i if width == d else 0]
-        shift[i] = mean[i] - centre[i]
-        natural[i] = shift[i] * p
-        terms += p * (spread[i] + shift[i] * shift[i])
-        shift[i] = p * (shift[i] * shift[i])
-    for i in range(width):
-        natural[d + i] = -0.5 * precision[i]
-    quadratic[0] = pairwise_sum(shift, d)
-    return terms
-
-
-cdef void unpack_variances(
-    const Form* form, double count, const double* totals, const double* centre, double share,
-    double* products, double* mean, double* scatter,
-) noexcept nogil:
-    cdef double shift, square
-    cdef Py_ssize_t d = form.d, width = form.width, i
-    for i in range(d):
-        shift = totals[i] / count if count > NEGLIGIBLE else 0.0
-        mean[i] = centre[i] + shift
-        products[i] = totals[i] * shift
-    if width < d:
-        products[0] = pairwise_sum(products, d)
-    for i in range(width):
-        square = totals[d + i] - products[i]
-        scatter[i] = share * (0.0 if square < 0.0 else square)
 
 
 # Memory of `moments_of`.

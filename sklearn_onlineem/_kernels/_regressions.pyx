@@ -14,7 +14,7 @@ from scipy.linalg.cython_lapack cimport dpotrf, dpotrs, dsyev
 from ._arena cimport (
     Arena, allocate, allocate_doubles, counting_arena, free, take_doubles, take_each,
 )
-from ._arrays cimport extent, fits, ndarray, optional_readable, readable, require, writable
+from ._arrays cimport extent, ndarray, optional_readable, readable, require, writable
 from ._blas cimport gemm, syrk, trmm
 
 # Degrees below this are rounding errors of the subnormal range.
@@ -266,7 +266,6 @@ def maximise(
     cdef Regressions r = regressions_of(regressions, True)
     cdef Py_ssize_t q = r.q, p = r.p, n = q + p, _k, i, j
     cdef Moments z = moments_of(moments, r.K, n)
-    require(fits(extent(floor, 0), p), "variances of each output")
     cdef const double* added = optional_readable(floor, p)
     cdef Memory memory = memory_of(q, p)
     with nogil:
@@ -296,7 +295,6 @@ def expected_moments(
     cdef Regressions r = regressions_of(regressions)
     cdef Py_ssize_t q = r.q, p = r.p, n = q + p, _k, i, j
     cdef Moments x = moments_of(inputs, r.K, q)
-    require(fits(extent(floor, 0), p), "variances of each output")
     cdef const double* taken = optional_readable(floor, p)
     cdef double* out = writable(mean, r.K * n)
     cdef double* zz = writable(scatter, r.K * n * n)
@@ -480,7 +478,6 @@ def unit_score(
     cdef bint learns_matrix = extent(inverse_root, 0) > 0
     cdef Py_ssize_t n_noise = n_of_noise(extent(score, 0), &r, learns_matrix, learns_offset)
     cdef Moments z = moments_of(moments, 1, n)
-    require(fits(extent(floor, 0), p), "variances of each output")
     cdef const double* added = optional_readable(floor, p)
     cdef const double* centre = readable(origin, q)
     cdef const double* inverse = optional_readable(inverse_root, q * q)

@@ -47,14 +47,11 @@ cdef double normalise_columns(
     Py_ssize_t start, floating* scratch,
 ) noexcept nogil:
     """Normalise over components; return sum_n s_n log p(x_n)."""
-    cdef const double* sample_weight = NULL
     cdef const int* labels = task.labels + start if task.labels != NULL else NULL
     cdef floating* maximum = scratch
     cdef floating* total = scratch + B
     cdef Py_ssize_t b
-
-    if task.sample_weight != NULL:
-        sample_weight = task.sample_weight + start
+    cdef double weight
     if labels != NULL:
         keep_labels(log_joint, K, B, stride, labels)
     exp_columns(log_joint, K, B, stride, maximum, total)
@@ -68,7 +65,8 @@ cdef double normalise_columns(
         draw(log_joint, K, B, stride, task.uniforms + start, total)
     cdef double result = weighted_sum(marginal, B, task, start)
     for b in range(B):
-        total[b] = <floating> ((sample_weight[b] if sample_weight != NULL else 1.0) / total[b])
+        weight = task.sample_weight[start + b] if task.sample_weight != NULL else 1.0
+        total[b] = <floating> (weight / total[b])
     scale_columns(log_joint, K, B, stride, total)
     return result
 
