@@ -56,9 +56,7 @@ cdef struct Tokens:
     # The scratch memory of a sweep.
     Arena counted
     char* threads
-    float* inverses             # (P,)
-    float* raised               # (P,)
-    double* totals              # (P,)
+    TopicCounts counts
     double* log_likelihoods     # (n,)
 
 # The scratch memory of a thread.
@@ -87,26 +85,23 @@ cdef void lay_out_sweep(Tokens* problem, Arena* arena) noexcept nogil:
     lay_out_tokens(problem, &problem.counted)
     problem.threads = take_arenas(arena, problem.n_threads, &problem.counted)
     problem.float_alpha = take_floats(arena, problem.P)
-    problem.inverses = take_floats(arena, problem.P)
-    problem.raised = take_floats(arena, problem.P)
-    problem.totals = take_doubles(arena, problem.P)
+    problem.counts.inverses = take_floats(arena, problem.P)
+    problem.counts.raised = take_floats(arena, problem.P)
+    problem.counts.totals = take_doubles(arena, problem.P)
     problem.log_likelihoods = take_doubles(arena, problem.n)
 
 
-cdef TopicCounts counts_of(
-    const Tokens* problem, const float* word_topic, const double* totals, double beta
+cdef void begin_counts(
+    Tokens* problem, float* word_topic, const double* totals, double beta
 ) noexcept nogil:
-    cdef TopicCounts counts
+    cdef TopicCounts* counts = &problem.counts
     cdef Py_ssize_t k
-    counts.P, counts.beta_sum = problem.P, problem.V * beta
-    counts.word_topic = <float*> word_topic
-    counts.beta, counts.totals = <float> fmax(beta, FLT_MIN), problem.totals
-    counts.inverses, counts.raised = problem.inverses, problem.raised
+    counts.P, counts.word_topic = problem.P, word_topic
+    counts.beta, counts.beta_sum = <float> fmax(beta, FLT_MIN), problem.V * beta
     for k in range(problem.P):
         counts.totals[k] = totals[k]
-        counts.inverses[k] = inverse_total(&counts, k, 0)
-        counts.raised[k] = inverse_total(&counts, k, 1)
-    return counts
+        counts.inverses[k] = inverse_total(counts, k, 0)
+        counts.raised[k] = inverse_total(counts, k, 1)
 
 
 cdef double take_alpha(
@@ -143,11 +138,12 @@ cdef TokenList token_list(
 
 
 cdef double draw_document(
-    const Tokens* problem, Py_ssize_t d, const TopicCounts* counts, bint collapsed, Arena arena
+    const Tokens* problem, Py_ssize_t d, bint collapsed, Arena arena
 ) noexcept nogil:
     """Draw the topics of a document's tokens; return the sum of log p(w | the others)."""
     cdef TokenSpace space = lay_out_tokens(problem, &arena)
     cdef TokenList document = token_list(problem, d, &space)
+    cdef const TopicCounts* counts = &problem.counts
     cdef double seen = begin_shares(&document, counts, &space.shares), of_blocks
     if collapsed:
         of_blocks = collapsed_blocks(&document, counts, &space.shares, seen, &space.blocks)
@@ -241,7 +237,7 @@ cdef int add_words(
 
 
 cdef double draw_all(
-    Tokens* problem, const float* word_topic, double* totals, double beta, bint collapsed
+    Tokens* problem, float* word_topic, double* totals, double beta, bint collapsed
 ) except? -1:
     """Draw the topics of all tokens; return the sum of log p(w). Collapsed, totals go along."""
     cdef Py_ssize_t d, first, last = 0
@@ -252,22 +248,21 @@ cdef double draw_all(
     lay_out_sweep(problem, &arena)
     cdef void* scratch = allocate(&arena)
     lay_out_sweep(problem, &arena)
-    cdef TopicCounts counts
     with nogil:
         problem.alpha_sum = take_alpha(problem, NULL, problem.float_alpha)
-        counts = counts_of(problem, word_topic, totals, beta)
+        begin_counts(problem, word_topic, totals, beta)
         while last < problem.n and not is_over:
             first, last = last, end_of_piece(problem, last)
             for d in prange(first, last, schedule="dynamic", num_threads=n_threads,
                             use_threads_if=n_threads > 1):
                 problem.log_likelihoods[d] = draw_document(
-                    problem, d, &counts, collapsed,
+                    problem, d, collapsed,
                     arena_of(problem.threads, omp_get_thread_num(), &problem.counted))
             is_over = last < problem.n and is_interrupted()
         for d in range(last):
             log_likelihood += problem.log_likelihoods[d]
         if collapsed:
-            memcpy(totals, problem.totals, problem.P * sizeof(double))
+            memcpy(totals, problem.counts.totals, problem.P * sizeof(double))
     free(scratch)
     if is_over:
         raise_waiting()
@@ -310,15 +305,16 @@ def sweep(
     require(problem.V > 0 and n_threads > 0, "words, threads")
     require(word_topic.shape[1] == problem.P == totals.shape[0], "tables are of a row's topics")
     require(0 < beta <= most_prior(), "the prior's beta is positive, and at most 1e30")
-    problem.n_threads, problem.seed = 1 if collapsed else n_threads, seed
+    if not collapsed:
+        require(new_totals is not None and new_totals.shape[0] == problem.P
+                and new_word_topic.shape[0] == problem.V and new_word_topic.shape[1] == problem.P,
+                "new tables are as the old ones")
+        require(&new_word_topic[0, 0] != &word_topic[0, 0], "new counts are not the old ones")
+    n_threads = problem.n_threads = 1 if collapsed else busy_threads(n_threads, problem.n)
+    problem.seed = seed
+    log_likelihood = draw_all(&problem, &word_topic[0, 0], &totals[0], beta, collapsed)
     if collapsed:
-        return draw_all(&problem, &word_topic[0, 0], &totals[0], beta, True)
-    require(new_totals is not None and new_totals.shape[0] == problem.P
-            and new_word_topic.shape[0] == problem.V and new_word_topic.shape[1] == problem.P,
-            "new tables are as the old ones")
-    require(&new_word_topic[0, 0] != &word_topic[0, 0], "new counts are not the old ones")
-    n_threads = problem.n_threads = busy_threads(n_threads, problem.n)
-    log_likelihood = draw_all(&problem, &word_topic[0, 0], &totals[0], beta, False)
+        return log_likelihood
     with nogil:
         memset(&new_word_topic[0, 0], 0, problem.V * problem.P * sizeof(float))
         for part in prange(n_threads, schedule="static", num_threads=n_threads,
