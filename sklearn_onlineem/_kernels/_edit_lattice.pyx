@@ -209,35 +209,28 @@ cdef Group lay_out_group(const Call* call, Arena* arena) noexcept nogil:
 
 
 cdef Group group_of(const Call* call, Py_ssize_t g, Arena* arena) noexcept nogil:
-    """The g-th group of pairs, loaded."""
+    """The g-th group of pairs, with their strings side by side, aligned at their ends."""
     cdef Group group = lay_out_group(call, arena)
-    cdef Py_ssize_t W = call.lattice.W, p
-    group.lattice.n = group.lattice.m = 0
+    cdef Py_ssize_t W = call.lattice.W, n = 0, m = 0, lane
+    cdef const int64_t* pair = call.pairs + 2 * g * W
     group.first, group.count = g * W, min(W, call.n_pairs - g * W)
-    for p in range(group.first, group.first + group.count):
-        group.lattice.n = max(group.lattice.n, length(call.source_offsets, call.pairs[2 * p]))
-        group.lattice.m = max(group.lattice.m, length(call.target_offsets, call.pairs[2 * p + 1]))
-    load(call, &group)
-    return group
-
-
-cdef void load(const Call* call, Group* group) noexcept nogil:
-    """Lay the strings of a group side by side, aligned at their ends."""
-    cdef Py_ssize_t W = group.lattice.W, n = group.lattice.n, m = group.lattice.m, lane
-    cdef const int64_t* pair
+    for lane in range(group.count):
+        n = max(n, length(call.source_offsets, pair[2 * lane]))
+        m = max(m, length(call.target_offsets, pair[2 * lane + 1]))
+    group.lattice.n, group.lattice.m = n, m
     memset(group.lattice.x, 0, n * W * sizeof(int))
     memset(group.lattice.y, 0, m * W * sizeof(int))
     for lane in range(W):
         group.lattice.row_padding[lane], group.column_padding[lane] = <int> n, <int> m
         group.product[lane], group.exponent[lane], group.base[lane] = 1, 0, 0
         if lane < group.count:
-            pair = call.pairs + 2 * (group.first + lane)
             group.lattice.row_padding[lane] = <int> load_lane(
-                call.sources, call.source_offsets, pair[0], call.log_deletions,
+                call.sources, call.source_offsets, pair[2 * lane], call.log_deletions,
                 call.lattice.tied, n, W, group.lattice.x + lane, group.base + lane)
             group.column_padding[lane] = <int> load_lane(
-                call.targets, call.target_offsets, pair[1], call.log_insertions,
+                call.targets, call.target_offsets, pair[2 * lane + 1], call.log_insertions,
                 call.lattice.tied, m, W, group.lattice.y + lane, group.base + lane)
+    return group
 
 
 cdef Py_ssize_t load_lane(

@@ -8,7 +8,7 @@ from numpy cimport (
     PyArray_ISNOTSWAPPED, PyArray_NDIM, PyArray_TYPE, ndarray,
 )
 
-from ._arrays cimport readable
+from ._arrays cimport readable, readable_reals, real_type
 from ._simd cimport simd_void
 
 from _simd_h cimport PARTIAL_SUMS, add_squares, largest_magnitude_float
@@ -80,12 +80,10 @@ def are_codes(ndarray X, Py_ssize_t n_codes):
     A ValueError if they are of another type or order.
     """
     cdef Py_ssize_t n = X.size
-    if PyArray_CHKFLAGS(X, NPY_ARRAY_CARRAY_RO) and PyArray_ISNOTSWAPPED(X):
-        if PyArray_TYPE(X) == NPY_DOUBLE:
-            return are_whole_below(<const double*> PyArray_DATA(X), n, n_codes)
-        if PyArray_TYPE(X) == NPY_FLOAT:
-            return are_whole_below(<const float*> PyArray_DATA(X), n, n_codes)
-    raise ValueError("a kernel needs C-ordered floats or doubles")
+    cdef const void* x = readable_reals(X, n, real_type(X))
+    if PyArray_TYPE(X) == NPY_DOUBLE:
+        return are_whole_below(<const double*> x, n, n_codes)
+    return are_whole_below(<const float*> x, n, n_codes)
 
 
 def largest_magnitude(const float[::1] x):
