@@ -38,8 +38,8 @@ class Family(ABC, Generic[Parameters, Evidence]):
     dataclass of such values, nested or not. Subclasses write the six abstract methods, and may
     override the others.
 
-    Hidden Markov models share chunks of sequences instead, and may call a family from several
-    threads at once.
+    Threads share the rows. Those of hidden Markov models share chunks of sequences instead, and may
+    call a family at once.
 
     A family inherits from each class of `families.capabilities` that it implements: means to start
     from, conjugate priors and posteriors, marginals for rows with missing values, hidden variables
@@ -72,7 +72,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
     rng : numpy.random.Generator
         Source of random numbers.
     n_components, n_features, n_threads : int
-        K, columns of a row, and threads that share the rows: results must not depend on them.
+        K, columns of a row, and threads, on whose number results must not depend.
     """
 
     # Whether means determine all parameters.
