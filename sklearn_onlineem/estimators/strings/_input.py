@@ -106,6 +106,8 @@ def strings_of(sequences, name):
     """
     words = entries_of(sequences, "a list of strings, or of sequences of symbols")
     for i, entry in enumerate(words):
+        if type(entry) is str:
+            continue
         if isinstance(entry, str):
             words[i] = str.__str__(entry)
         else:
