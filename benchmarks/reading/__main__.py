@@ -32,7 +32,7 @@ from sklearn_onlineem.estimators.base import OnlineEM
 # With Python 3.11; its successors run comprehensions in place, which makes fewer functions. A fit
 # ends by a certificate, for which it needs coordinates: 79 functions in 4 files.
 LIMITS = {
-    "GaussianHMM.fit, functions": 304,
+    "GaussianHMM.fit, functions": 306,
     "GaussianHMM.fit, files": 42,
     "GaussianHMM.fit, depth": 19,
     "GaussianMixture.partial_fit, steady, functions": 52,
@@ -40,8 +40,8 @@ LIMITS = {
     "GaussianMixture.partial_fit, steady, depth": 12,
     "members of OnlineEM": 68,
     "Python files": 201,
-    "Python code": 31_087,
-    "Python docstrings": 13_434,
+    "Python code": 31_097,
+    "Python docstrings": 13_436,
     "kernel files": 56,
     "kernel code": 14_631,
     "public names": 110,

@@ -10,7 +10,6 @@ from operator import itemgetter
 from typing import ClassVar, NamedTuple
 
 from sklearn.base import DensityMixin
-from sklearn.utils import check_random_state
 
 from sklearn_onlineem._python import ours
 from sklearn_onlineem._values import n_numbers
@@ -30,6 +29,7 @@ from sklearn_onlineem.estimators.learning import (
     OnlineDefaults,
     drawn_seed,
     plan_of,
+    random_state_of,
     relearning,
     resumed,
     schedule_of,
@@ -116,7 +116,7 @@ class OnlineEM(
     def _fit(self, X, y=None, **where):
         """Fit to X, with further arguments of the input. Parameters are already validated."""
         with self._lock(), error_context(self):
-            random_state = check_random_state(self.random_state)
+            random_state = random_state_of(self.random_state)
             reader, data, resumes = _read(self, X, y, fresh=ALL_DATA, **where)
             # Callbacks may set a parameter.
             shape = structure_of(self) if self.callbacks else None
@@ -257,7 +257,7 @@ def _solved(estimator, solver, first, another, data, starts, tasks):
 def set_start(estimator, X, y=None, **where):
     """Return the estimator with the model that EM starts from; nothing is learnt from X."""
     estimator._validate_params()
-    random_state = check_random_state(estimator.random_state)
+    random_state = random_state_of(estimator.random_state)
     with estimator._lock(), error_context(estimator):
         reader, data, resumes = _read(estimator, X, y, **where)
         if resumes:

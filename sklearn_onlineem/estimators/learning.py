@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -155,9 +156,25 @@ class OnlineDefaults(NamedTuple):
     keeps_first_rows: bool = True
 
 
+class _Unseeded(ISeedSequence):
+    """Zeros for a generator that is seeded afterwards; to draw them takes longer than a pass."""
+
+    def generate_state(self, n_words, dtype=np.uint32):
+        return np.zeros(n_words, dtype)
+
+
+def random_state_of(seed):
+    """Return what scikit-learn's `check_random_state` does, in a third of the time."""
+    if not isinstance(seed, Integral):
+        return check_random_state(seed)
+    random_state = np.random.RandomState(np.random.MT19937(_Unseeded()))
+    random_state.seed(seed)
+    return random_state
+
+
 def drawn_seed(random_state):
     """Return a seed for NumPy's generators, drawn by what the parameter `random_state` may be."""
-    return tuple(check_random_state(random_state).randint(LARGEST_INT, size=4).tolist())
+    return tuple(random_state_of(random_state).randint(LARGEST_INT, size=4).tolist())
 
 
 def generator(estimator):
