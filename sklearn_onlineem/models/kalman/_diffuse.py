@@ -2,9 +2,9 @@
 
 Variables of the first state without a prior are coefficients d of a regression; the rest of what
 is unknown of a state are independent variables u of variance 1: h_t = m_t + M_t u_t + D_t d. Rows
-tell of u and d as in a filter (de Jong, 1991), here in square roots. Once d is determined, moments
-of the state are finite, and the rows that follow are those of an ordinary sequence which goes on
-from there.
+tell of u and d as in a filter (de Jong, "The diffuse Kalman filter", Annals of Statistics 1991),
+here in square roots. Once d is determined, moments of the state are finite, and the rows that
+follow are those of an ordinary sequence which goes on from there.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class State:
         log_det = np.log(sizes).sum() + np.log(units).sum()
         if not known.all():
             told = sizes[:, None] * directions.T * units
-            log_det = np.log(np.linalg.svd(told, compute_uv=False)).sum()
+            log_det = np.log(np.maximum(np.linalg.svd(told, compute_uv=False), _TINY)).sum()
         log_likelihoods = self.log_likelihoods - log_det - 0.5 * (found[:, ~known] ** 2).sum(axis=1)
         root, free = directions / sizes / units[:, None], turn[~known].T / units[:, None]
         free = free / np.linalg.norm(free, axis=0)
